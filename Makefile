@@ -1,0 +1,42 @@
+# make demo: from nothing to a picture of a real match.   make test: from nothing to a tested checkout.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+OUT ?= demo
+
+.PHONY: demo test check wheel clean
+
+demo: $(VENV)/.installed
+	@mkdir -p $(OUT)
+	@$(BIN)/dhpf match --sample cheetahs --out $(OUT)/cheetahs.png --json $(OUT)/cheetahs.json
+	@echo "the picture is here: $(abspath $(OUT)/cheetahs.png)"
+
+test: $(VENV)/.installed-for-tests
+	$(BIN)/python -m pytest
+
+check: $(VENV)/.installed-for-checks
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+# The wheel must work in an empty environment outside the repository.
+wheel: $(VENV)/.installed-for-tests
+	$(BIN)/python -m tests.wheel
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
+	@touch $@
+
+$(VENV)/.installed-for-tests: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test]'
+	@touch $@
+
+$(VENV)/.installed-for-checks: $(VENV)/.installed-for-tests
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,check]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) $(OUT) build dist

@@ -1,0 +1,59 @@
+"""The command line: parses and calls; holds no logic. Nothing heavy is imported before a command runs."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from .. import __version__
+from ..errors import InputError
+from . import match, models
+
+app = typer.Typer(
+    name="dhpf",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    help="Find which point of one photo belongs to which point of another photo of the same kind of thing.",
+    epilog="Start with:  dhpf match --sample cheetahs   then:  dhpf match YOUR_A.jpg YOUR_B.jpg",
+)
+app.command("match")(match.match)
+app.command("match-many")(match.match_many)
+app.command("models")(models.models)
+app.command("import-checkpoint")(models.import_checkpoint)
+
+
+def _version(show: bool) -> None:
+    if show:
+        typer.echo(f"dhpf {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def options(
+    context: typer.Context,
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+) -> None:
+    """Options of the program itself."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def main() -> None:
+    """Run a command; what a person gave wrongly becomes one line on stderr and exit code 2."""
+    try:
+        code = app(standalone_mode=False)
+    except InputError as error:
+        code = _complain(str(error))
+    except typer.TyperException as error:
+        code = _complain(error.format_message())
+    except (typer.Abort, KeyboardInterrupt):
+        code = _complain("interrupted", code=130)
+    sys.exit(code)
+
+
+def _complain(message: str, code: int = 2) -> int:
+    line = " ".join(message.split())
+    print(f"dhpf: error: {line}", file=sys.stderr)
+    return code

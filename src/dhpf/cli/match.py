@@ -1,0 +1,134 @@
+"""``dhpf match`` and ``dhpf match-many``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from ..errors import InputError
+
+Model = Annotated[
+    Optional[str], typer.Option(metavar="NAME|FILE", help="A name from 'dhpf models', or a head file.")
+]
+Size = Annotated[
+    Optional[str], typer.Option(metavar="N|WxH", help="What photos are resized to for the network: 240, 320x240.")
+]
+Device = Annotated[str, typer.Option(help="Where to compute: cpu, cuda, cuda:1.")]
+Backbone = Annotated[
+    Optional[Path], typer.Option(metavar="FILE", help="A local .pth or .safetensors with the backbone's weights.")
+]
+
+
+def parse_size(text: str | None) -> tuple[int, int]:
+    """'240' or '320x240' -> width, height; the default if None."""
+    from ..matcher import DEFAULT_SIZE
+
+    if text is None:
+        return DEFAULT_SIZE
+    try:
+        sides = [int(side) for side in text.lower().split("x")]
+    except ValueError:
+        sides = []
+    if len(sides) not in (1, 2):
+        raise InputError(f"size '{text}': wanted one number or WIDTHxHEIGHT, such as 240 or 320x240")
+    return sides[0], sides[-1]
+
+
+def match(
+    source: Annotated[Optional[Path], typer.Argument(metavar="A", help="The source photo.")] = None,
+    target: Annotated[Optional[Path], typer.Argument(metavar="B", help="The target photo.")] = None,
+    points: Annotated[
+        Optional[Path],
+        typer.Option(metavar="FILE.json|csv", help="Source points to transfer, x and y in pixels of A."),
+    ] = None,
+    out: Annotated[
+        Optional[Path], typer.Option(help="Draw the matches to this picture; match.png if no output is named.")
+    ] = None,
+    json: Annotated[Optional[Path], typer.Option(help="Write points, confidences and layers as JSON.")] = None,
+    flow: Annotated[Optional[Path], typer.Option(help="Write dense flow and confidence as .npz.")] = None,
+    warp: Annotated[Optional[Path], typer.Option(help="Write A warped onto B as a picture.")] = None,
+    sample: Annotated[
+        Optional[str], typer.Option(help="Match a bundled pair instead: cheetahs, cats or big-cats.")
+    ] = None,
+    model: Model = None,
+    size: Size = None,
+    device: Device = "cpu",
+    backbone: Backbone = None,
+) -> None:
+    """Match two photos.
+
+    Examples:
+
+      dhpf match cat1.jpg cat2.jpg
+
+      dhpf match a.jpg b.jpg --points eyes.json --json matched.json
+
+      dhpf match a.jpg b.jpg --size 320x240 --flow flow.npz --warp warped.png
+    """
+    from .. import samples
+    from ..outputs import Outputs
+    from ..points import read_points
+
+    if sample is not None:
+        if source is not None:
+            raise InputError("give two photos or --sample, not both")
+        if sample not in samples.PAIRS:
+            raise InputError(f"no sample pair '{sample}': known are {', '.join(samples.PAIRS)}")
+        source, target = (samples.sample(name) for name in samples.PAIRS[sample])
+    if source is None or target is None:
+        raise InputError("give two photos: dhpf match A B (or try: dhpf match --sample cheetahs)")
+    if not any((out, json, flow, warp)):
+        out = Path("match.png")
+    outputs = Outputs(picture=out, json=json, flow=flow, warp=warp)
+    outputs.check()
+    given = read_points(points) if points else None
+
+    from ..matcher import load
+    from ..model.weights import DEFAULT_MODEL
+
+    matcher = load(model or DEFAULT_MODEL, parse_size(size), device, backbone)
+    result = matcher.match(source, target)
+    outputs.write(result, given)
+    layers = ", ".join(map(str, result.layers))
+    typer.echo(f"matched {source} with {target}: {result.model}, layers {layers}")
+    for path in outputs.paths():
+        typer.echo(f"wrote {path}")
+
+
+def match_many(
+    pairs: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PAIRS.csv|FOLDER",
+            help="A CSV with columns source,target and optionally points (a points file); or a folder, all of "
+            "whose photos are matched with each other.",
+        ),
+    ],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="One JSON a pair goes here, and what else is asked for.")],
+    draw: Annotated[bool, typer.Option("--draw", help="Also a picture of each pair.")] = False,
+    flow: Annotated[bool, typer.Option("--flow", help="Also dense flow and confidence, as .npz.")] = False,
+    warp: Annotated[bool, typer.Option("--warp", help="Also the source warped onto the target.")] = False,
+    cache: Annotated[int, typer.Option(metavar="MB", help="Memory for photos' features.")] = 1024,
+    model: Model = None,
+    size: Size = None,
+    device: Device = "cpu",
+    backbone: Backbone = None,
+) -> None:
+    """Match many pairs, each photo's features computed once.
+
+    Stopped or killed, the same command goes on where it was. Under torchrun the pairs are shared out:
+
+      dhpf match-many pairs.csv --out matches
+
+      torchrun --nproc-per-node 4 --no-python dhpf match-many photos/ --out matches --draw
+    """
+    from ..many import Wanted, run
+    from ..model.weights import DEFAULT_MODEL
+
+    wanted = Wanted(model or DEFAULT_MODEL, parse_size(size), draw=draw, flow=flow, warp=warp)
+    done = run(pairs, out, wanted, cache * 2**20, device, backbone)
+    typer.echo(done.summary())
+    if done.failed:
+        raise typer.Exit(1)

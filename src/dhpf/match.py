@@ -1,0 +1,163 @@
+"""Match: what is known of a pair after matching. All points are pixels of the original photos, x then y.
+
+H, W source photo  h, w source grid  K points
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from PIL import Image
+
+from .errors import InputError
+from .model.correlation import Grid
+from .model.transfer import Neighbourhoods, cell_offsets
+
+Points = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Match:
+    """Correspondences from a source photo to a target photo."""
+
+    source: Image.Image
+    target: Image.Image
+    best: NDArray[np.int64]  # (h*w,) best target cell of each source cell
+    cell_confidence: NDArray[np.float32]  # (h*w,)
+    grids: tuple[Grid, Grid]  # rows and columns of the source's and the target's grid
+    size: tuple[int, int]  # width, height of the network's input
+    model: str
+    layers: tuple[int, ...]  # the layers that were used
+    layer_probability: NDArray[np.float32] | None  # (L,) how sure each gate was to be on, if there are gates
+
+    def transfer(self, points: ArrayLike) -> Points:
+        """Move points of the source photo to the target photo.
+
+        Parameters
+        ----------
+        points
+            (K, 2), x then y, in pixels of the source photo.
+
+        Returns
+        -------
+        (K, 2), x then y, in pixels of the target photo. A point near an edge may land a little outside,
+        by at most 5 pixels of the network's input.
+        """
+        x, y = self._in_input(check_points(points, self.source.size)).T
+        moved = np.stack([x, y], axis=1) + self._offsets.mean(x, y)
+        return moved * (np.array(self.target.size) / self.size)
+
+    def confidence_at(self, points: ArrayLike) -> NDArray[np.float64]:
+        """Confidence of each transfer, (K,), in [0, 1]; ``points`` as for :meth:`transfer`."""
+        x, y = self._in_input(check_points(points, self.source.size)).T
+        return self._confidences.mean(x, y)
+
+    @cached_property
+    def flow(self) -> NDArray[np.float32]:
+        """Dense displacements (H, W, 2): the pixel (x, y) of the source lies at (x, y) + flow[y, x]."""
+        x, y = self._pixel_axes()
+        moved = self._offsets.mean(x, y)
+        moved[..., 0] += x
+        moved[..., 1] += y
+        moved *= np.array(self.target.size) / self.size
+        moved[..., 0] -= np.arange(self.source.width)
+        moved[..., 1] -= np.arange(self.source.height)[:, None]
+        return moved.astype(np.float32)
+
+    @cached_property
+    def confidence(self) -> NDArray[np.float32]:
+        """Confidence of every source pixel's match, (H, W), in [0, 1].
+
+        It is the paper's filtered correlation of the best match divided by the highest Hough vote: high
+        where the features agree, the offset is one that many matches share, and both photos choose each other.
+        """
+        return self._confidences.mean(*self._pixel_axes()).astype(np.float32)
+
+    def keypoints(self, count: int = 12) -> Points:
+        """The most confident source points, (at most ``count``, 2), spread over the photo."""
+        from .viz.spread import spread_points
+
+        return spread_points(self, count)
+
+    def warp(self, points: ArrayLike | None = None) -> Image.Image:
+        """The source photo warped onto the target by thin-plate splines, in the target's size.
+
+        Parameters
+        ----------
+        points
+            The source points that steer the warp, (K, 2); by default the most confident ones.
+        """
+        from .viz.warp import warp_to_target
+
+        return warp_to_target(self, self.keypoints(80) if points is None else check_points(points, self.source.size))
+
+    def draw(self, points: ArrayLike | None = None) -> Image.Image:
+        """Both photos side by side, matched points joined by lines coloured by confidence.
+
+        Parameters
+        ----------
+        points
+            The source points to draw, (K, 2); by default the most confident ones.
+        """
+        from .viz.matches import draw_matches
+
+        return draw_matches(self, self.keypoints() if points is None else check_points(points, self.source.size))
+
+    def to_dict(self, points: ArrayLike | None = None) -> dict[str, Any]:
+        """What ``--json`` writes: points, their matches and confidences, layers, model, image sizes."""
+        given = self.keypoints() if points is None else check_points(points, self.source.size)
+        probability = self.layer_probability
+        return {
+            "model": self.model,
+            "source_size": list(self.source.size),
+            "target_size": list(self.target.size),
+            "input_size": list(self.size),
+            "source_points": np.round(given, 3).tolist(),
+            "target_points": np.round(self.transfer(given), 3).tolist(),
+            "confidence": np.round(self.confidence_at(given), 6).tolist(),
+            "layers": list(self.layers),
+            "layer_probability": None if probability is None else np.round(probability, 6).tolist(),
+        }
+
+    @cached_property
+    def _offsets(self) -> Neighbourhoods:
+        return Neighbourhoods(cell_offsets(self.best, self.grids[0], self.grids[1][1]))
+
+    @cached_property
+    def _confidences(self) -> Neighbourhoods:
+        return Neighbourhoods(self.cell_confidence.reshape(self.grids[0]).astype(np.float64))
+
+    def _in_input(self, points: Points) -> Points:
+        """Source pixels to pixels of the network's input."""
+        return points * (np.array(self.size) / self.source.size)
+
+    def _pixel_axes(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Positions of the source's pixel columns (1, W) and rows (H, 1) in the network's input."""
+        x = np.arange(self.source.width) * (self.size[0] / self.source.width)
+        y = np.arange(self.source.height) * (self.size[1] / self.source.height)
+        return x[None, :], y[:, None]
+
+
+def check_points(points: ArrayLike, size: tuple[int, int]) -> Points:
+    """Points (K, 2) as an array, or an error: malformed, not finite, or outside a photo of that size."""
+    try:
+        array = np.asarray(points, np.float64)
+    except (TypeError, ValueError):
+        raise InputError("points must be numbers: a list of [x, y] pairs") from None
+    if array.size == 0:
+        return array.reshape(0, 2)
+    if array.ndim != 2 or array.shape[1] != 2:
+        raise InputError(f"points have shape {array.shape}; wanted (K, 2): a list of [x, y] pairs")
+    if not np.isfinite(array).all():
+        row = int(np.flatnonzero(~np.isfinite(array).all(axis=1))[0])
+        raise InputError(f"point {row + 1} is ({array[row, 0]}, {array[row, 1]}); coordinates must be finite")
+    outside = ((array < 0) | (array > np.array(size))).any(axis=1)
+    if outside.any():
+        row = int(np.flatnonzero(outside)[0])
+        where = f"({array[row, 0]:g}, {array[row, 1]:g})"
+        raise InputError(f"point {row + 1} at {where} lies outside the source photo of {size[0]} x {size[1]} pixels")
+    return array

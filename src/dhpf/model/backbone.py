@@ -1,0 +1,118 @@
+"""Section 3.1: image -> feature blocks, by a frozen ResNet.
+
+The modules carry torchvision's key names, so its checkpoints load as they are.
+
+B batch  L layers (feature blocks)  C channels  H, W pixels  h, w cells of one block
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.utils.fusion import fuse_conv_bn_eval
+
+BOTTLENECKS = {50: (3, 4, 6, 3), 101: (3, 4, 23, 3)}
+BASE_STRIDE = 4  # pixels of the input per cell of the base block
+
+
+class Bottleneck(nn.Module):
+    """1x1 reduce, 3x3, 1x1 expand, plus the shortcut; returns the sum *before* its ReLU."""
+
+    def __init__(self, inputs: int, width: int, stride: int, stride_in_1x1: bool) -> None:
+        super().__init__()
+        first, second = (stride, 1) if stride_in_1x1 else (1, stride)
+        self.conv1 = nn.Conv2d(inputs, width, 1, stride=first, bias=False)
+        self.bn1: nn.Module = nn.BatchNorm2d(width)
+        self.conv2 = nn.Conv2d(width, width, 3, stride=second, padding=1, bias=False)
+        self.bn2: nn.Module = nn.BatchNorm2d(width)
+        self.conv3 = nn.Conv2d(width, 4 * width, 1, bias=False)
+        self.bn3: nn.Module = nn.BatchNorm2d(4 * width)
+        self.downsample: nn.Sequential | None = None
+        if stride != 1 or inputs != 4 * width:
+            self.downsample = nn.Sequential(
+                nn.Conv2d(inputs, 4 * width, 1, stride=stride, bias=False), nn.BatchNorm2d(4 * width)
+            )
+
+    def forward(self, activated: Tensor) -> Tensor:
+        shortcut = activated if self.downsample is None else self.downsample(activated)
+        x = F.relu(self.bn1(self.conv1(activated)), inplace=True)
+        x = F.relu(self.bn2(self.conv2(x)), inplace=True)
+        x = self.bn3(self.conv3(x))
+        return x.add_(shortcut)
+
+
+class ResNet(nn.Module):
+    """ResNet-50 or ResNet-101 without its classifier, always in evaluation mode and without gradients.
+
+    Parameters
+    ----------
+    depth
+        50 (17 feature blocks) or 101 (34).
+    stride_in_1x1
+        Where the first bottleneck of stages 2 to 4 halves the resolution: in its 1x1 convolution (the
+        original MSRA release) or in its 3x3 convolution (torchvision, the default).
+    """
+
+    def __init__(self, depth: int, stride_in_1x1: bool = False) -> None:
+        super().__init__()
+        self.depth = depth
+        self.conv1 = nn.Conv2d(3, 64, 7, stride=2, padding=3, bias=False)
+        self.bn1: nn.Module = nn.BatchNorm2d(64)
+        channels, inputs = [64], 64
+        for stage, count in enumerate(BOTTLENECKS[depth], start=1):
+            width = 32 * 2**stage
+            blocks = []
+            for index in range(count):
+                stride = 2 if index == 0 and stage > 1 else 1
+                blocks.append(Bottleneck(inputs, width, stride, stride_in_1x1))
+                inputs = 4 * width
+                channels.append(inputs)
+            self.add_module(f"layer{stage}", nn.Sequential(*blocks))
+        self.channels = tuple(channels)  # of each of the L feature blocks
+        self.requires_grad_(False)
+        self.eval()
+
+    def train(self, mode: bool = True) -> ResNet:
+        """Stay in evaluation mode: the backbone is frozen, its batch statistics too."""
+        return super().train(False)
+
+    def bottlenecks(self) -> list[Bottleneck]:
+        """The residual blocks in order; the l-th of them makes feature block l + 1."""
+        return [block for stage in range(1, 5) for block in getattr(self, f"layer{stage}")]
+
+    def folded(self) -> ResNet:
+        """Fold each batch norm into its convolution (same function, fewer passes) and lay out for the CPU."""
+        self.conv1, self.bn1 = fuse_conv_bn_eval(self.conv1, self.bn1), nn.Identity()
+        for block in self.bottlenecks():
+            for index in (1, 2, 3):
+                conv, norm = getattr(block, f"conv{index}"), getattr(block, f"bn{index}")
+                setattr(block, f"conv{index}", fuse_conv_bn_eval(conv, norm))
+                setattr(block, f"bn{index}", nn.Identity())
+            if block.downsample is not None:
+                conv, norm = block.downsample
+                block.downsample = nn.Sequential(fuse_conv_bn_eval(conv, norm))
+        return self.to(memory_format=torch.channels_last)
+
+    @torch.no_grad()
+    def forward(self, images: Tensor, last: int | None = None) -> list[Tensor]:
+        """Compute feature blocks 0 to ``last`` (all by default).
+
+        Parameters
+        ----------
+        images
+            (B, 3, H, W), RGB in [0, 1] normalised with the ImageNet mean and deviation.
+
+        Returns
+        -------
+        Blocks (B, C_l, h_l, w_l): the max-pool output, then every bottleneck's sum before its ReLU.
+        """
+        x = images.contiguous(memory_format=torch.channels_last)
+        x = F.relu(self.bn1(self.conv1(x)), inplace=True)
+        x = F.max_pool2d(x, 3, stride=2, padding=1)  # (B, 64, H/4, W/4)
+        blocks = [x]
+        count = len(self.channels) - 1 if last is None else last
+        for block in self.bottlenecks()[:count]:
+            x = block(F.relu(x))
+            blocks.append(x)
+        return blocks

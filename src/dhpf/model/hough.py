@@ -1,0 +1,99 @@
+"""Section 3.3: appearance confidence -> geometric votes, in one Hough space shared by all matches.
+
+A match between cells votes for its offset. On two regular grids there are only (H + H' - 1)(W + W' - 1)
+different offsets, so the whole matrix is first summed by offset, D = (H + H' - 1, W + W' - 1). Putting
+offsets into bins, the Gaussian p(m_g | x) over the bins and reading the votes back are all separable in y
+and x: two small matrix products.
+
+H, W source grid  H', W' target grid  N = H*W  N' = H'*W'
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .backbone import BASE_STRIDE
+from .correlation import Grid
+
+CELLS = 8192  # of the Hough space, about
+SMOOTHING = 7  # side of the Gaussian over the Hough space, in bins
+
+
+class HoughSpace(NamedTuple):
+    """How much a match with one offset hears of a match with another: the Gaussian of their bins' distance."""
+
+    vertical: Tensor  # (H + H' - 1, H + H' - 1)
+    horizontal: Tensor  # (W + W' - 1, W + W' - 1)
+
+    def votes(self, by_offset: Tensor) -> Tensor:
+        """Sums of p(m_a) by offset, (D) -> the Hough score of a match with that offset, (D)."""
+        return self.vertical @ by_offset @ self.horizontal.T
+
+
+@lru_cache(maxsize=16)
+def hough_space(size_a: Grid, size_b: Grid, dtype: torch.dtype, device: torch.device) -> HoughSpace:
+    """The Hough space of two images with the given (height, width) in pixels of the network's input.
+
+    It spans the sum of both sizes, in about 8192 square bins.
+    """
+    side = math.sqrt((size_a[0] + size_b[0]) * (size_a[1] + size_b[1]) / CELLS)
+    axes = []
+    for a, b in zip(size_a, size_b, strict=True):
+        offset = torch.arange(1 - grid_cells(a), grid_cells(b), dtype=torch.float64) * BASE_STRIDE
+        bins = ((offset + a) / side).floor().long()
+        distance = (bins[:, None] - bins).abs()
+        heard = F.pad(gaussian(SMOOTHING)[SMOOTHING // 2 :], (0, 1))  # by distance in bins; 0 beyond the kernel
+        axes.append(heard[distance.clamp_max(len(heard) - 1)].to(device, dtype))
+    return HoughSpace(*axes)
+
+
+def grid_cells(pixels: int) -> int:
+    """Cells of the base block along one axis of that many pixels: halved twice, rounded up."""
+    return (((pixels + 1) // 2) + 1) // 2
+
+
+def gaussian(side: int) -> Tensor:
+    """Normalised Gaussian over ``side`` bins, its full width at half maximum half of them: (side,)."""
+    variance = (side / 2 / 2.354) ** 2
+    x = torch.arange(side, dtype=torch.float64) - (side - 1) / 2
+    weights = torch.exp(-x.square() / (2 * variance))
+    return weights / weights.sum()
+
+
+def sum_by_offset(block: Tensor, first_row: int, grid_a: Grid, grid_b: Grid) -> Tensor:
+    """Sum the matches of some source grid rows by offset.
+
+    Parameters
+    ----------
+    block
+        (k*W, N'): p(m_a) of k whole source grid rows, the first of which is ``first_row``.
+
+    Returns
+    -------
+    (D): entry (dy + H - 1, dx + W - 1) is the sum over matches with that offset.
+    """
+    (height, width), (height_b, width_b) = grid_a, grid_b
+    count = len(block) // width
+    # Reverse the source columns and pad: in the flattened array, equal offsets then share a column.
+    skewed = block.view(count, width, height_b, width_b).flip(1).transpose(1, 2)
+    skewed = F.pad(skewed, (0, width)).flatten(2)[..., :-width]  # (k, H', W*(W + W' - 1))
+    by_dx = skewed.unflatten(2, (width, width + width_b - 1)).sum(2)  # (k, H', W + W' - 1)
+    source_rows = torch.arange(first_row, first_row + count, device=block.device)
+    dy = torch.arange(height_b, device=block.device) - source_rows[:, None] + height - 1  # (k, H')
+    table = block.new_zeros(height + height_b - 1, width + width_b - 1)
+    return table.index_add(0, dy.flatten(), by_dx.flatten(0, 1))
+
+
+def spread_votes(votes: Tensor, first_row: int, count: int, grid_a: Grid, grid_b: Grid) -> Tensor:
+    """The votes (D) of every match of ``count`` source grid rows, (count*W, N')."""
+    (height, width), (height_b, width_b) = grid_a, grid_b
+    windows = votes.unfold(0, height_b, 1).unfold(1, width_b, 1)  # (H, W, H', W') views
+    rows = height - 1 - torch.arange(first_row, first_row + count, device=votes.device)
+    columns = width - 1 - torch.arange(width, device=votes.device)
+    return windows[rows[:, None], columns].reshape(count * width, height_b * width_b)

@@ -1,0 +1,178 @@
+"""The three passes over the correlation matrix as compiled CPU loops.
+
+Each function works on a range of source grid rows, releases the interpreter lock and touches memory in
+order, so that threads can take ranges side by side. Sums are kept per grid row and added up in a fixed
+order by the caller: results do not depend on the number of threads.
+
+H, W source grid  H', W' target grid  N = H*W  N' = H'*W'  k grid rows of one block
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+Integers = NDArray[np.int64]
+
+# For vector units: sums may be reordered and products fused (inf and nan keep their meaning), and a
+# division by zero does not raise. Compiled code is cached beside this file or, if that is read-only, in
+# the user's cache folder.
+_compiled = njit(
+    nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "arcp", "nsz"}
+)
+
+
+@_compiled
+def appearance_rows(
+    start: int,
+    stop: int,
+    first: int,
+    block: Floats,
+    coarse: Floats,
+    levels: Integers,
+    y_low: Integers,
+    y_share: Floats,
+    x_low: Integers,
+    x_share: Floats,
+    norm_a: Floats,
+    norm_b: Floats,
+    epsilon: float,
+    by_dx: Floats,
+) -> None:
+    """Add the coarse resolutions, turn products into ReLU(cosine)^2, sum them by horizontal offset.
+
+    ``block`` (k, W, N') begins at grid row ``first``, holds the base resolution's products and receives
+    the result for its rows ``start`` to ``stop``; ``by_dx`` (k, H', W + W' - 1) receives their sums.
+    ``coarse`` holds R resolutions one below the other, of the grids ``levels`` (R, 2); ``y_*`` (R, k) and
+    ``x_*`` (R, W) say how each is resized.
+    """
+    width, cells_b = block.shape[1], block.shape[2]
+    height_b = by_dx.shape[1]
+    width_b = cells_b // height_b
+    eps = np.float32(epsilon)
+    one = np.float32(1)
+    lines = np.empty((levels[:, 1].sum(), cells_b), np.float32)
+    for row in range(start, stop):
+        by_dx[row] = 0
+        above = 0  # resize the coarse correlations to this grid row ...
+        line = 0
+        for level in range(len(levels)):
+            rows, columns = levels[level]
+            upper = above + y_low[level, row] * columns
+            lower = upper + (columns if rows > 1 else 0)
+            share = y_share[level, row]
+            for x in range(columns):
+                _mix(lines[line + x], coarse[upper + x], coarse[lower + x], one - share, share)
+            line += columns
+            above += rows * columns
+
+        for x in range(width):
+            cell = block[row, x]
+            line = 0  # ... and then to each cell of it
+            for level in range(len(levels)):
+                columns = levels[level, 1]
+                left = line + x_low[level, x]
+                right = left + (1 if columns > 1 else 0)
+                share = x_share[level, x]
+                _add_mix(cell, lines[left], lines[right], one - share, share)
+                line += columns
+            length = norm_a[(first + row) * width + x]
+            for target in range(cells_b):
+                cosine = max(cell[target], np.float32(0)) / (length * norm_b[target] + eps)
+                cell[target] = cosine * cosine
+            shift = width - 1 - x
+            for ty in range(height_b):
+                sums = by_dx[row, ty, shift : shift + width_b]
+                part = cell[ty * width_b : (ty + 1) * width_b]
+                for tx in range(width_b):
+                    sums[tx] += part[tx]
+
+
+@_compiled
+def _mix(out: Floats, a: Floats, b: Floats, share_a: float, share_b: float) -> None:
+    for i in range(len(out)):
+        out[i] = share_a * a[i] + share_b * b[i]
+
+
+@_compiled
+def _add_mix(out: Floats, a: Floats, b: Floats, share_a: float, share_b: float) -> None:
+    for i in range(len(out)):
+        out[i] += share_a * a[i] + share_b * b[i]
+
+
+@_compiled
+def maxima_rows(
+    start: int,
+    stop: int,
+    first: int,
+    block: Floats,
+    votes: Floats,
+    row_maxima: Floats,
+    column_maxima: Floats,
+) -> None:
+    """Row maxima (k, W) and this range's column maxima (H', W') of appearance times votes."""
+    width = block.shape[1]
+    height_b, width_b = column_maxima.shape
+    height = votes.shape[0] - height_b + 1
+    for row in range(start, stop):
+        for x in range(width):
+            best = np.float32(0)
+            shift = width - 1 - x
+            for ty in range(height_b):
+                line = block[row, x, ty * width_b : (ty + 1) * width_b]
+                vote = votes[ty - (first + row) + height - 1, shift : shift + width_b]
+                columns = column_maxima[ty]
+                for tx in range(width_b):
+                    confidence = line[tx] * vote[tx]
+                    columns[tx] = max(columns[tx], confidence)
+                    best = max(best, confidence)
+            row_maxima[row, x] = best
+
+
+@_compiled
+def best_rows(
+    start: int,
+    stop: int,
+    first: int,
+    block: Floats,
+    votes: Floats,
+    row_maxima: Floats,
+    column_maxima: Floats,
+    tiny: float,
+    best: Integers,
+    value: Floats,
+) -> None:
+    """Soft mutual filter, then each source cell's best target (k, W) and its filtered confidence (k, W)."""
+    width = block.shape[1]
+    height_b, width_b = column_maxima.shape
+    height = votes.shape[0] - height_b + 1
+    floor = np.float32(tiny)
+    one = np.float32(1)
+    of_columns = one / np.maximum(column_maxima, floor)
+    filtered = np.empty(width_b, np.float32)
+    for row in range(start, stop):
+        for x in range(width):
+            of_row = one / max(row_maxima[row, x], floor)
+            shift = width - 1 - x
+            top = np.float32(-1)
+            where = 0
+            for ty in range(height_b):
+                line = block[row, x, ty * width_b : (ty + 1) * width_b]
+                vote = votes[ty - (first + row) + height - 1, shift : shift + width_b]
+                columns = of_columns[ty]
+                line_top = np.float32(-1)
+                for tx in range(width_b):
+                    confidence = line[tx] * vote[tx]
+                    share = (confidence * of_row) * (confidence * columns[tx])
+                    filtered[tx] = confidence * share
+                    line_top = max(line_top, filtered[tx])
+                if line_top > top:
+                    top = line_top
+                    for tx in range(width_b):
+                        if filtered[tx] == line_top:
+                            where = ty * width_b + tx
+                            break
+            best[row, x] = where
+            value[row, x] = top

@@ -1,0 +1,229 @@
+"""Section 3.3, put together: factored correlation -> best target of every source cell.
+
+Voting needs all of p(m_a) before any vote is known, and the mutual filter needs all votes before any
+column maximum is known: three passes over the matrix, in blocks of source grid rows. The matrix is kept
+between passes where it fits the memory bound, otherwise its blocks are computed anew in each pass.
+
+H, W source grid  H', W' target grid  N = H*W  N' = H'*W'  k source grid rows of one block
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from . import kernels
+from .correlation import NORM_EPSILON, FactoredCorrelation, Resizing, Slab, empty_matrix
+from .hough import HoughSpace, spread_votes, sum_by_offset
+from .mutual import TINY, mutual_filter
+
+MATRIX_BYTES = 192 * 2**20  # the largest correlation matrix that is kept; beyond, blocks are recomputed
+BLOCK_BYTES = 64 * 2**20  # of one block; switching between torch's threads and ours costs, so: few
+
+
+class CellMatches(NamedTuple):
+    """The dense result on the source grid."""
+
+    best: Tensor  # (N,) index of the best target cell
+    confidence: Tensor  # (N,) in [0, 1]: filtered confidence C of that match / the highest vote
+
+
+class Block(NamedTuple):
+    """k whole source grid rows of the matrix, from ``first`` to before ``stop``."""
+
+    first: int
+    stop: int
+    width: int
+
+    @property
+    def rows(self) -> slice:
+        """The matrix rows of the block."""
+        return slice(self.first * self.width, self.stop * self.width)
+
+
+class Passes(Protocol):
+    """What the three passes do with one block: compiled loops, or plain torch on any device."""
+
+    def appearance(self, block: Block, out: Tensor) -> Tensor:
+        """Write p(m_a) of the block to ``out`` (k*W, N') and return its sums by offset."""
+
+    def maxima(self, block: Block, values: Tensor, votes: Tensor) -> tuple[Tensor, Tensor]:
+        """Row maxima (k*W,) and column maxima (N',) of p(m_a) times votes."""
+
+    def best(
+        self, block: Block, values: Tensor, votes: Tensor, row_maxima: Tensor, column_maxima: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Best target (k*W,) after the mutual filter, and its filtered confidence."""
+
+
+def match_cells(
+    correlation: FactoredCorrelation,
+    space: HoughSpace,
+    matrix_bytes: int = MATRIX_BYTES,
+    compiled: bool | None = None,
+) -> CellMatches:
+    """Vote, filter and take the best target of every source cell.
+
+    Parameters
+    ----------
+    matrix_bytes
+        Bound on the memory for the correlation matrix.
+    compiled
+        Use the compiled CPU passes; by default where the data is float32 on the CPU.
+    """
+    if compiled is None:
+        compiled = correlation.norm_a.device.type == "cpu" and correlation.norm_a.dtype == torch.float32
+    if not compiled:
+        return _three_passes(TorchPasses(correlation), correlation, space, matrix_bytes)
+    threads = torch.get_num_threads()
+    with ThreadPoolExecutor(threads) as pool:
+        return _three_passes(CompiledPasses(correlation, pool, threads), correlation, space, matrix_bytes)
+
+
+def _three_passes(
+    passes: Passes, correlation: FactoredCorrelation, space: HoughSpace, matrix_bytes: int
+) -> CellMatches:
+    (height, width), cells_b = correlation.grid_a, len(correlation.norm_b)
+    zeros = correlation.norm_a.new_zeros
+    row_bytes = width * cells_b * correlation.norm_a.element_size()
+    step = max(1, BLOCK_BYTES // row_bytes)
+    blocks = [Block(y, min(y + step, height), width) for y in range(0, height, step)]
+    keep = height * row_bytes <= matrix_bytes
+    matrix = empty_matrix((height if keep else step) * width, cells_b, like=correlation.norm_a)
+
+    def place(block: Block) -> Tensor:
+        """Where the block's values go: their own rows, or the start of the one shared buffer."""
+        return matrix[block.rows] if keep else matrix[: (block.stop - block.first) * width]
+
+    def values(block: Block) -> Tensor:
+        if not keep:
+            passes.appearance(block, place(block))
+        return place(block)
+
+    by_offset = zeros(len(space.vertical), len(space.horizontal))
+    for block in blocks:
+        by_offset += passes.appearance(block, place(block))
+    votes = space.votes(by_offset)
+
+    row_maxima, column_maxima = [], zeros(cells_b)
+    for block in blocks:
+        rows, columns = passes.maxima(block, values(block), votes)
+        row_maxima.append(rows)
+        column_maxima = torch.maximum(column_maxima, columns)
+
+    results = [
+        passes.best(block, values(block), votes, rows, column_maxima)
+        for block, rows in zip(blocks, row_maxima, strict=True)
+    ]
+    best, filtered = (torch.cat(parts) for parts in zip(*results, strict=True))
+    return CellMatches(best, filtered / votes.max().clamp_min(TINY))
+
+
+class TorchPasses:
+    """The passes in torch operations: any device, any floating type."""
+
+    def __init__(self, correlation: FactoredCorrelation) -> None:
+        self.correlation = correlation
+        self.grids = correlation.grid_a, correlation.grid_b
+
+    def appearance(self, block: Block, out: Tensor) -> Tensor:
+        self.correlation.appearance(block.first, block.stop, out)
+        return sum_by_offset(out, block.first, *self.grids)
+
+    def maxima(self, block: Block, values: Tensor, votes: Tensor) -> tuple[Tensor, Tensor]:
+        confidence = self._confidence(block, values, votes)
+        return confidence.amax(1), confidence.amax(0)
+
+    def best(
+        self, block: Block, values: Tensor, votes: Tensor, row_maxima: Tensor, column_maxima: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        filtered = mutual_filter(self._confidence(block, values, votes), row_maxima, column_maxima)
+        value, index = filtered.max(1)
+        return index, value
+
+    def _confidence(self, block: Block, values: Tensor, votes: Tensor) -> Tensor:
+        return values * spread_votes(votes, block.first, block.stop - block.first, *self.grids)
+
+
+class CompiledPasses:
+    """The passes in compiled loops: threads take ranges of source grid rows side by side."""
+
+    def __init__(self, correlation: FactoredCorrelation, pool: ThreadPoolExecutor, threads: int) -> None:
+        self.correlation = correlation
+        self.pool, self.threads = pool, threads
+    def appearance(self, block: Block, out: Tensor) -> Tensor:
+        (height, width), (height_b, width_b) = self.correlation.grid_a, self.correlation.grid_b
+        self.correlation.base_products(block.rows, out)
+        by_dx = torch.empty(block.stop - block.first, height_b, width + width_b - 1)
+        arrays = (
+            self._array(block, out),
+            *_slab_arrays(self.correlation.slab(block.first, block.stop)),
+            self.correlation.norm_a.numpy(),
+            self.correlation.norm_b.numpy(),
+            NORM_EPSILON,
+            by_dx.numpy(),
+        )
+        self._in_threads(block, lambda *span: kernels.appearance_rows(*span, *arrays))
+        sums = by_dx.new_zeros(height + height_b - 1, width + width_b - 1)
+        for row in range(block.first, block.stop):
+            sums[height - 1 - row :][:height_b] += by_dx[row - block.first]
+        return sums
+
+    def maxima(self, block: Block, values: Tensor, votes: Tensor) -> tuple[Tensor, Tensor]:
+        count, width = block.stop - block.first, block.width
+        row_maxima = torch.empty(count, width)
+        column_maxima = torch.zeros(count, *self.correlation.grid_b)
+        rows, columns = row_maxima.numpy(), column_maxima.numpy()
+        inputs = self._array(block, values), votes.numpy(), rows
+        # Each range has its own column maxima: the one at the index of its first row.
+        self._in_threads(block, lambda *span: kernels.maxima_rows(*span, *inputs, columns[span[0]]))
+        return row_maxima.flatten(), column_maxima.amax(0).flatten()
+
+    def best(
+        self, block: Block, values: Tensor, votes: Tensor, row_maxima: Tensor, column_maxima: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        shape = block.stop - block.first, block.width
+        index, value = torch.empty(shape, dtype=torch.long), torch.empty(shape)
+        arrays = (
+            self._array(block, values),
+            votes.numpy(),
+            row_maxima.view(shape).numpy(),
+            column_maxima.view(self.correlation.grid_b).numpy(),
+            TINY,
+            index.numpy(),
+            value.numpy(),
+        )
+        self._in_threads(block, lambda *span: kernels.best_rows(*span, *arrays))
+        return index.flatten(), value.flatten()
+
+    def _array(self, block: Block, values: Tensor) -> kernels.Floats:
+        array: kernels.Floats = values.view(block.stop - block.first, block.width, -1).numpy()
+        return array
+
+    def _in_threads(self, block: Block, work: Callable[[int, int, int], None]) -> None:
+        """Call ``work(start, stop, first)`` for shares of the block's rows, several a thread: torch's own
+        threads may still be spinning on a processor, and small shares even that out."""
+        count = block.stop - block.first
+        step = max(1, count // (6 * self.threads))
+        spans = [(start, min(start + step, count), block.first) for start in range(0, count, step)]
+        list(self.pool.map(lambda span: work(*span), spans))
+
+
+def _slab_arrays(slab: Slab) -> tuple[np.ndarray, ...]:
+    """Values, grids and the four resizing tables, as the kernel takes them."""
+
+    def table(axis: tuple[Resizing, ...], field: int, dtype: type) -> np.ndarray:
+        rows = [resized[field].numpy() for resized in axis]
+        return np.stack(rows).astype(dtype) if rows else np.zeros((0, 0), dtype)
+
+    tables = [
+        table(axis, field, dtype)
+        for axis in (slab.vertical, slab.horizontal)
+        for field, dtype in ((0, np.int64), (2, np.float32))
+    ]
+    return slab.values.numpy(), np.array(slab.grids, np.int64).reshape(-1, 2), *tables

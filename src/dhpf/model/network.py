@@ -1,0 +1,156 @@
+"""Section 3: the whole flow, from two images to the best target of every cell.
+
+B batch (pairs)  L layers  C channels of one layer  N cells of the source grid
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from .backbone import ResNet
+from .correlation import FactoredCorrelation, Grid, correlate
+from .gating import LayerGates
+from .hough import hough_space
+from .matching import MATRIX_BYTES, match_cells
+from .transform import FoldedTransform, Transform
+
+
+@dataclass(frozen=True)
+class Features:
+    """What matching needs of a batch of images, computed once however many others they are matched with."""
+
+    blocks: dict[int, Tensor]  # layer -> (B, C, h, w); only the layers that may be chosen
+    pooled: tuple[Tensor, ...]  # per layer (B, C): global averages for the gates; empty if layers are fixed
+    size: Grid  # height, width of the network's input
+    grid: Grid  # rows, columns of the base block
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held."""
+        tensors = [*self.blocks.values(), *self.pooled]
+        return sum(t.numel() * t.element_size() for t in tensors)
+
+    def one(self, index: int) -> Features:
+        """The features of one image of the batch, as a batch of one."""
+        part = slice(index, index + 1)
+        blocks = {layer: block[part] for layer, block in self.blocks.items()}
+        return Features(blocks, tuple(pooled[part] for pooled in self.pooled), self.size, self.grid)
+
+    def __len__(self) -> int:
+        return next(iter(self.blocks.values())).shape[0]
+
+
+class PairMatches(NamedTuple):
+    """The matches of a batch of pairs."""
+
+    best: Tensor  # (B, N) best target cell of each source cell
+    confidence: Tensor  # (B, N) in [0, 1]
+    layers: tuple[tuple[int, ...], ...]  # the chosen layers of each pair
+    probability: Tensor | None  # (B, L) how sure each gate was to be on; None if layers are fixed
+
+
+class HyperpixelFlow(nn.Module):
+    """What both networks share: choose layers, correlate them, vote, filter."""
+
+    def __init__(self, backbone: ResNet) -> None:
+        super().__init__()
+        self.backbone = backbone
+
+    def candidates(self) -> Sequence[int]:
+        """The layers that may be chosen, in order."""
+        raise NotImplementedError
+
+    def choose(self, a: Features, b: Features) -> tuple[list[tuple[int, ...]], Tensor | None]:
+        """The chosen layers of each pair, and how sure each gate was."""
+        raise NotImplementedError
+
+    def transform(self, layer: int, block: Tensor) -> Tensor:
+        """The chosen block as it enters the hyperimage."""
+        raise NotImplementedError
+
+    @torch.no_grad()
+    def features(self, images: Tensor) -> Features:
+        """(B, 3, H, W), normalised -> the blocks that may be chosen."""
+        blocks = self.backbone(images, last=max(self.candidates()))
+        grid = blocks[0].shape[2], blocks[0].shape[3]
+        chosen = {layer: blocks[layer] for layer in self.candidates()}
+        return Features(chosen, self._pooled(chosen), (images.shape[2], images.shape[3]), grid)
+
+    def _pooled(self, blocks: dict[int, Tensor]) -> tuple[Tensor, ...]:
+        return ()
+
+    def correlation(self, layers: Sequence[int], a: Features, b: Features) -> FactoredCorrelation:
+        """Correlate the given layers of one pair."""
+        blocks_a = [self.transform(layer, a.blocks[layer])[0] for layer in layers]
+        blocks_b = [self.transform(layer, b.blocks[layer])[0] for layer in layers]
+        return correlate(blocks_a, blocks_b, a.grid, b.grid)
+
+    @torch.no_grad()
+    def match(self, a: Features, b: Features, matrix_bytes: int = MATRIX_BYTES) -> PairMatches:
+        """Match every pair of a batch; layers are chosen per pair, and only those are computed."""
+        layers, probability = self.choose(a, b)
+        one = next(iter(a.blocks.values()))
+        space = hough_space(a.size, b.size, one.dtype, one.device)
+        cells = [
+            match_cells(self.correlation(chosen, a.one(pair), b.one(pair)), space, matrix_bytes)
+            for pair, chosen in enumerate(layers)
+        ]
+        best = torch.stack([c.best for c in cells])
+        return PairMatches(best, torch.stack([c.confidence for c in cells]), tuple(layers), probability)
+
+    def forward(self, source: Tensor, target: Tensor) -> PairMatches:
+        """Images (B, 3, H, W) and (B, 3, H', W'), normalised -> matches."""
+        return self.match(self.features(source), self.features(target))
+
+
+class DHPF(HyperpixelFlow):
+    """Dynamic hyperpixel flow: gates choose layers for each pair, transformations reduce them."""
+
+    def __init__(self, backbone: ResNet) -> None:
+        super().__init__(backbone)
+        self.gates = LayerGates(backbone.channels)
+        self.transforms = nn.ModuleList(Transform(c) for c in backbone.channels)
+
+    def folded(self) -> DHPF:
+        """For inference: fold batch norms into the transformations; not trainable after."""
+        self.eval()
+        transforms = [t for t in self.transforms if isinstance(t, Transform)]
+        self.transforms = nn.ModuleList(FoldedTransform(t) for t in transforms)
+        return self.requires_grad_(False)
+
+    def candidates(self) -> Sequence[int]:
+        return range(len(self.backbone.channels))
+
+    def _pooled(self, blocks: dict[int, Tensor]) -> tuple[Tensor, ...]:
+        return tuple(block.mean(dim=(2, 3)) for block in blocks.values())
+
+    def choose(self, a: Features, b: Features) -> tuple[list[tuple[int, ...]], Tensor | None]:
+        decisions = self.gates(a.pooled, b.pooled)
+        chosen = [tuple(row.nonzero().flatten().tolist()) for row in decisions.on]
+        return [layers or (0,) for layers in chosen], decisions.probability  # all off: the base block
+
+    def transform(self, layer: int, block: Tensor) -> Tensor:
+        reduced: Tensor = self.transforms[layer](block)
+        return reduced
+
+
+class HPF(HyperpixelFlow):
+    """Static hyperpixels, the method's parent: a fixed set of layers, used as they are; nothing to train."""
+
+    def __init__(self, backbone: ResNet, layers: Sequence[int]) -> None:
+        super().__init__(backbone)
+        self.layers = tuple(layers)
+
+    def candidates(self) -> Sequence[int]:
+        return self.layers
+
+    def choose(self, a: Features, b: Features) -> tuple[list[tuple[int, ...]], Tensor | None]:
+        return [self.layers] * len(a), None
+
+    def transform(self, layer: int, block: Tensor) -> Tensor:
+        return block

