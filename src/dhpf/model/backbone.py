@@ -39,7 +39,8 @@ class Bottleneck(nn.Module):
         x = F.relu(self.bn1(self.conv1(activated)), inplace=True)
         x = F.relu(self.bn2(self.conv2(x)), inplace=True)
         x = self.bn3(self.conv3(x))
-        return x.add_(shortcut)
+        total: Tensor = x.add_(shortcut)
+        return total
 
 
 class ResNet(nn.Module):
@@ -83,16 +84,16 @@ class ResNet(nn.Module):
 
     def folded(self) -> ResNet:
         """Fold each batch norm into its convolution (same function, fewer passes) and lay out for the CPU."""
-        self.conv1, self.bn1 = fuse_conv_bn_eval(self.conv1, self.bn1), nn.Identity()
+        _fold(self, "conv1", "bn1")
         for block in self.bottlenecks():
             for index in (1, 2, 3):
-                conv, norm = getattr(block, f"conv{index}"), getattr(block, f"bn{index}")
-                setattr(block, f"conv{index}", fuse_conv_bn_eval(conv, norm))
-                setattr(block, f"bn{index}", nn.Identity())
+                _fold(block, f"conv{index}", f"bn{index}")
             if block.downsample is not None:
-                conv, norm = block.downsample
-                block.downsample = nn.Sequential(fuse_conv_bn_eval(conv, norm))
-        return self.to(memory_format=torch.channels_last)
+                _fold(block.downsample, "0", "1")
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                module.weight.data = module.weight.data.contiguous(memory_format=torch.channels_last)
+        return self
 
     @torch.no_grad()
     def forward(self, images: Tensor, last: int | None = None) -> list[Tensor]:
@@ -116,3 +117,11 @@ class ResNet(nn.Module):
             x = block(F.relu(x))
             blocks.append(x)
         return blocks
+
+
+def _fold(parent: nn.Module, conv: str, norm: str) -> None:
+    """Put a batch norm into the convolution before it, and nothing in its place."""
+    convolution, batch_norm = parent.get_submodule(conv), parent.get_submodule(norm)
+    if isinstance(convolution, nn.Conv2d) and isinstance(batch_norm, nn.BatchNorm2d):
+        setattr(parent, conv, fuse_conv_bn_eval(convolution, batch_norm))
+        setattr(parent, norm, nn.Identity())

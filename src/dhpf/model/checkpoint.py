@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
 from ..errors import InputError
@@ -35,27 +35,36 @@ def load_network(model: str = DEFAULT_MODEL, backbone: Path | None = None) -> Hy
         entry = MODELS[model]
         return HPF(load_backbone(entry.backbone, backbone), entry.layers).eval()
     path = Path(model)
-    if path.suffix == ".pt" or path.suffix == ".pth":
-        raise InputError(f"{path}: import a published checkpoint first: dhpf import-checkpoint {path} OUT.safetensors")
     if path.suffix != ".safetensors" and not path.exists():
         raise unknown("model", model, MODELS)
+    if path.suffix in (".pt", ".pth"):
+        command = f"dhpf import-checkpoint {path} OUT.safetensors"
+        raise InputError(f"{path} is not a head file; import a published checkpoint first: {command}")
     return load_head(path, backbone)
 
 
 def load_head(path: Path, backbone: Path | None = None) -> DHPF:
     """Read a head file and put it on the backbone that it names."""
     metadata = read_metadata(path)
-    network = DHPF(load_backbone(metadata["backbone"], backbone))
-    head = torch.nn.ModuleDict({"gates": network.gates, "transforms": network.transforms})
-    load_strictly(head, read_state(path), f"{path} does not fit {metadata['backbone']}")
+    network = _load_on_empty_backbone(read_state(path), metadata["backbone"], path)
+    network.backbone = load_backbone(metadata["backbone"], backbone)
     return network.folded()
+
+
+def _load_on_empty_backbone(state: Mapping[str, Tensor], backbone: str, path: Path) -> DHPF:
+    """The head on a backbone without weights, which is all it takes to see whether it fits."""
+    with torch.device("meta"):
+        network = DHPF(ResNet(BACKBONES[backbone].depth))
+    head = torch.nn.ModuleDict({"gates": network.gates, "transforms": network.transforms})
+    load_strictly(head, state, f"{path} does not fit {backbone}")
+    return network
 
 
 def save_head(path: Path, state: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
     """Write a head file: all of it, or nothing."""
-    tensors = {key: value.contiguous() for key, value in state.items()}
-    described = {"format": FORMAT, "version": VERSION, **metadata}
-    write_atomically(path, lambda place: save_file(tensors, place, described))
+    tensors = {key: value.clone().contiguous() for key, value in state.items()}
+    content = save(tensors, {"format": FORMAT, "version": VERSION, **metadata})
+    write_atomically(path, lambda place: place.write_bytes(content))
 
 
 def read_metadata(path: Path) -> dict[str, str]:
@@ -65,7 +74,7 @@ def read_metadata(path: Path) -> dict[str, str]:
     try:
         with safe_open(path, "pt") as stream:
             metadata: dict[str, str] = stream.metadata() or {}
-    except SafetensorError:
+    except (SafetensorError, OSError):
         raise InputError(f"{path} is not a safetensors file, or it is damaged") from None
     if metadata.get("format") != FORMAT:
         raise InputError(f"{path} is not a dhpf head; make one with 'dhpf import-checkpoint' or by training")
@@ -103,10 +112,7 @@ def import_published(source: Path, out: Path, backbone: str | None = None) -> st
     backbone = backbone or f"resnet{depths[layers]}"
     if backbone not in BACKBONES:
         raise unknown("backbone", backbone, BACKBONES)
-    with torch.device("meta"):
-        network = DHPF(ResNet(BACKBONES[backbone].depth))
-        head = torch.nn.ModuleDict({"gates": network.gates, "transforms": network.transforms})
-    load_strictly(head, state, f"{source} does not fit {backbone}")
+    _load_on_empty_backbone(state, backbone, source)
     state = {key: value for key, value in state.items() if not key.endswith("num_batches_tracked")}
     save_head(out, state, {"backbone": backbone, "origin": f"imported from {source.name}"})
     return backbone

@@ -86,7 +86,7 @@ class FactoredCorrelation:
             vertical.append(Resizing(y.low[first:stop] - top, y.high[first:stop] - top, y.t[first:stop]))
             horizontal.append(resizing(level_a.shape[1], width, *kind))
         values = empty_matrix(sum(len(a) for a, _ in parts), len(self.norm_b), like=self.norm_a)
-        for (a, b), out in zip(parts, values.split([len(a) for a, _ in parts]), strict=True):
+        for (a, b), out in zip(parts, torch.split(values, [len(a) for a, _ in parts]), strict=True):
             _resize_columns(a @ b.flatten(0, 1).T, (b.shape[0], b.shape[1]), self.grid_b, out)
         return Slab(values, tuple(grids), tuple(vertical), tuple(horizontal))
 
@@ -97,7 +97,7 @@ class FactoredCorrelation:
         products = self.base_products(rows, out).view(stop - first, width, -1)  # (k, W, N')
         slab = self.slab(first, stop)
         sizes = [h * w for h, w in slab.grids]
-        for part, (h, w), y, x in zip(slab.values.split(sizes), *slab[1:], strict=True):
+        for part, (h, w), y, x in zip(torch.split(slab.values, sizes), *slab[1:], strict=True):
             lines = part.view(h, w, -1)
             lines = torch.lerp(lines[y.low], lines[y.high], y.t[:, None, None])  # (k, w, N')
             products += x.matrix(w) @ lines
@@ -117,15 +117,15 @@ def correlate(
     grid_a, grid_b
         Rows and columns of the base blocks, to which the hyperimages would be resized.
     """
-    levels_a, levels_b = _by_resolution(blocks_a), _by_resolution(blocks_b)
+    levels = _by_resolution(blocks_a, blocks_b)
     base = None
     coarse = []
-    for level_a, level_b in zip(levels_a, levels_b, strict=True):
+    for level_a, level_b in levels:
         if level_a.shape[:2] == grid_a and level_b.shape[:2] == grid_b:
             base = level_a.flatten(0, 1), level_b.flatten(0, 1)
         else:
             coarse.append((level_a, level_b))
-    norms = _norms(levels_a, grid_a), _norms(levels_b, grid_b)
+    norms = _norms([a for a, _ in levels], grid_a), _norms([b for _, b in levels], grid_b)
     return FactoredCorrelation(grid_a, grid_b, base, tuple(coarse), *norms)
 
 
@@ -140,12 +140,17 @@ def empty_matrix(rows: int, columns: int, like: Tensor) -> Tensor:
     return like.new_empty(rows, columns)
 
 
-def _by_resolution(blocks: Sequence[Tensor]) -> list[Tensor]:
-    """Concatenate the channels of equally large blocks; channels last: (h, w, C)."""
-    levels: dict[tuple[int, ...], list[Tensor]] = {}
-    for block in blocks:
-        levels.setdefault(block.shape[1:], []).append(block.permute(1, 2, 0))
-    return [torch.cat(level, dim=2) if len(level) > 1 else level[0].contiguous() for level in levels.values()]
+def _by_resolution(blocks_a: Sequence[Tensor], blocks_b: Sequence[Tensor]) -> list[tuple[Tensor, Tensor]]:
+    """Concatenate the channels of equally large blocks; channels last: (h, w, C), (h', w', C)."""
+    levels: dict[tuple[int, ...], list[tuple[Tensor, Tensor]]] = {}
+    for a, b in zip(blocks_a, blocks_b, strict=True):
+        levels.setdefault((*a.shape[1:], *b.shape[1:]), []).append((a.permute(1, 2, 0), b.permute(1, 2, 0)))
+    sides = [tuple(zip(*level, strict=True)) for level in levels.values()]
+    return [(_joined(a), _joined(b)) for a, b in sides]
+
+
+def _joined(parts: tuple[Tensor, ...]) -> Tensor:
+    return torch.cat(parts, dim=2) if len(parts) > 1 else parts[0].contiguous()
 
 
 def _resize_columns(small: Tensor, size: Grid, grid: Grid, out: Tensor) -> None:

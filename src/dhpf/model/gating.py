@@ -67,9 +67,8 @@ def gumbel_straight_through(scores: Tensor, generator: torch.Generator | None) -
     Maximum of scores + Gumbel noise is an exact sample of softmax(scores); its softmax stands in for
     the maximum when gradients are taken.
     """
-    uniform = torch.rand(scores.shape, generator=generator, device=scores.device, dtype=scores.dtype)
-    tiny = torch.finfo(scores.dtype).tiny
-    noise = -torch.log(-torch.log(uniform.clamp_min(tiny)).clamp_min(tiny))
+    # The negative logarithm of an exponential variable is a Gumbel variable.
+    noise = -torch.empty_like(scores).exponential_(generator=generator).log()
     soft = (scores + noise).softmax(dim=-1)
     hard = torch.zeros_like(soft).scatter_(-1, soft.argmax(dim=-1, keepdim=True), 1.0)
     return hard + (soft - soft.detach())  # exactly 0 or 1 forwards

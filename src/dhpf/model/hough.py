@@ -26,7 +26,7 @@ SMOOTHING = 7  # side of the Gaussian over the Hough space, in bins
 
 
 class HoughSpace(NamedTuple):
-    """How much a match with one offset hears of a match with another: the Gaussian of their bins' distance."""
+    """How much a match with one offset hears of one with another: the Gaussian of their bins' distance."""
 
     vertical: Tensor  # (H + H' - 1, H + H' - 1)
     horizontal: Tensor  # (W + W' - 1, W + W' - 1)
@@ -48,7 +48,9 @@ def hough_space(size_a: Grid, size_b: Grid, dtype: torch.dtype, device: torch.de
         offset = torch.arange(1 - grid_cells(a), grid_cells(b), dtype=torch.float64) * BASE_STRIDE
         bins = ((offset + a) / side).floor().long()
         distance = (bins[:, None] - bins).abs()
-        heard = F.pad(gaussian(SMOOTHING)[SMOOTHING // 2 :], (0, 1))  # by distance in bins; 0 beyond the kernel
+        heard = F.pad(
+            gaussian(SMOOTHING)[SMOOTHING // 2 :], (0, 1)
+        )  # by distance in bins; 0 beyond the kernel
         axes.append(heard[distance.clamp_max(len(heard) - 1)].to(device, dtype))
     return HoughSpace(*axes)
 
@@ -83,7 +85,7 @@ def sum_by_offset(block: Tensor, first_row: int, grid_a: Grid, grid_b: Grid) -> 
     # Reverse the source columns and pad: in the flattened array, equal offsets then share a column.
     skewed = block.view(count, width, height_b, width_b).flip(1).transpose(1, 2)
     skewed = F.pad(skewed, (0, width)).flatten(2)[..., :-width]  # (k, H', W*(W + W' - 1))
-    by_dx = skewed.unflatten(2, (width, width + width_b - 1)).sum(2)  # (k, H', W + W' - 1)
+    by_dx = skewed.reshape(count, height_b, width, -1).sum(2)  # (k, H', W + W' - 1)
     source_rows = torch.arange(first_row, first_row + count, device=block.device)
     dy = torch.arange(height_b, device=block.device) - source_rows[:, None] + height - 1  # (k, H')
     table = block.new_zeros(height + height_b - 1, width + width_b - 1)

@@ -9,6 +9,9 @@ H, W source grid  H', W' target grid  N = H*W  N' = H'*W'  k grid rows of one bl
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar, cast
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -16,12 +19,15 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 Integers = NDArray[np.int64]
 
-# For vector units: sums may be reordered and products fused (inf and nan keep their meaning), and a
-# division by zero does not raise. Compiled code is cached beside this file or, if that is read-only, in
-# the user's cache folder.
-_compiled = njit(
-    nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "arcp", "nsz"}
-)
+Kernel = TypeVar("Kernel", bound=Callable[..., None])
+
+
+def _compiled(kernel: Kernel) -> Kernel:
+    """Compile for vector units: sums may be reordered and products fused (inf and nan keep their meaning);
+    a division by zero does not raise. The code is cached beside this file or, if that cannot be written,
+    in the user's cache folder."""
+    fast = {"reassoc", "contract", "arcp", "nsz"}
+    return cast(Kernel, njit(kernel, nogil=True, cache=True, error_model="numpy", fastmath=fast))
 
 
 @_compiled

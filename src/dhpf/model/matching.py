@@ -156,6 +156,7 @@ class CompiledPasses:
     def __init__(self, correlation: FactoredCorrelation, pool: ThreadPoolExecutor, threads: int) -> None:
         self.correlation = correlation
         self.pool, self.threads = pool, threads
+
     def appearance(self, block: Block, out: Tensor) -> Tensor:
         (height, width), (height_b, width_b) = self.correlation.grid_a, self.correlation.grid_b
         self.correlation.base_products(block.rows, out)
@@ -168,7 +169,9 @@ class CompiledPasses:
             NORM_EPSILON,
             by_dx.numpy(),
         )
-        self._in_threads(block, lambda *span: kernels.appearance_rows(*span, *arrays))
+        self._in_threads(
+            block, lambda start, stop, first: kernels.appearance_rows(start, stop, first, *arrays)
+        )
         sums = by_dx.new_zeros(height + height_b - 1, width + width_b - 1)
         for row in range(block.first, block.stop):
             sums[height - 1 - row :][:height_b] += by_dx[row - block.first]
@@ -181,7 +184,10 @@ class CompiledPasses:
         rows, columns = row_maxima.numpy(), column_maxima.numpy()
         inputs = self._array(block, values), votes.numpy(), rows
         # Each range has its own column maxima: the one at the index of its first row.
-        self._in_threads(block, lambda *span: kernels.maxima_rows(*span, *inputs, columns[span[0]]))
+        self._in_threads(
+            block,
+            lambda start, stop, first: kernels.maxima_rows(start, stop, first, *inputs, columns[start]),
+        )
         return row_maxima.flatten(), column_maxima.amax(0).flatten()
 
     def best(
@@ -198,7 +204,7 @@ class CompiledPasses:
             index.numpy(),
             value.numpy(),
         )
-        self._in_threads(block, lambda *span: kernels.best_rows(*span, *arrays))
+        self._in_threads(block, lambda start, stop, first: kernels.best_rows(start, stop, first, *arrays))
         return index.flatten(), value.flatten()
 
     def _array(self, block: Block, values: Tensor) -> kernels.Floats:

@@ -17,7 +17,7 @@ from .correlation import FactoredCorrelation, Grid, correlate
 from .gating import LayerGates
 from .hough import hough_space
 from .matching import MATRIX_BYTES, match_cells
-from .transform import FoldedTransform, Transform
+from .transform import Transform
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class Features:
         tensors = [*self.blocks.values(), *self.pooled]
         return sum(t.numel() * t.element_size() for t in tensors)
 
-    def one(self, index: int) -> Features:
-        """The features of one image of the batch, as a batch of one."""
-        part = slice(index, index + 1)
+    def part(self, start: int, stop: int) -> Features:
+        """Some images of the batch."""
+        part = slice(start, stop)
         blocks = {layer: block[part] for layer, block in self.blocks.items()}
         return Features(blocks, tuple(pooled[part] for pooled in self.pooled), self.size, self.grid)
 
@@ -97,15 +97,24 @@ class HyperpixelFlow(nn.Module):
         one = next(iter(a.blocks.values()))
         space = hough_space(a.size, b.size, one.dtype, one.device)
         cells = [
-            match_cells(self.correlation(chosen, a.one(pair), b.one(pair)), space, matrix_bytes)
+            match_cells(
+                self.correlation(chosen, a.part(pair, pair + 1), b.part(pair, pair + 1)), space, matrix_bytes
+            )
             for pair, chosen in enumerate(layers)
         ]
         best = torch.stack([c.best for c in cells])
         return PairMatches(best, torch.stack([c.confidence for c in cells]), tuple(layers), probability)
 
+    def both_features(self, source: Tensor, target: Tensor) -> tuple[Features, Features]:
+        """Features of both sides; equally large images go through the backbone together, which is faster."""
+        if source.shape != target.shape:
+            return self.features(source), self.features(target)
+        both = self.features(torch.cat([source, target]))
+        return both.part(0, len(source)), both.part(len(source), len(both))
+
     def forward(self, source: Tensor, target: Tensor) -> PairMatches:
         """Images (B, 3, H, W) and (B, 3, H', W'), normalised -> matches."""
-        return self.match(self.features(source), self.features(target))
+        return self.match(*self.both_features(source, target))
 
 
 class DHPF(HyperpixelFlow):
@@ -120,7 +129,7 @@ class DHPF(HyperpixelFlow):
         """For inference: fold batch norms into the transformations; not trainable after."""
         self.eval()
         transforms = [t for t in self.transforms if isinstance(t, Transform)]
-        self.transforms = nn.ModuleList(FoldedTransform(t) for t in transforms)
+        self.transforms = nn.ModuleList(t.folded() for t in transforms)
         return self.requires_grad_(False)
 
     def candidates(self) -> Sequence[int]:

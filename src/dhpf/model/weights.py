@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-import pickle
-import urllib.error
+import socket
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from pathlib import Path
+from urllib.error import URLError
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -20,6 +21,7 @@ from ..files import cache_folder
 from .backbone import ResNet
 
 ASSETS = Path(__file__).parent.parent / "assets" / "weights"
+PATIENCE = 30.0  # seconds without a byte before a download is given up
 
 
 @dataclass(frozen=True)
@@ -142,8 +144,7 @@ def load_backbone(name: str, file: Path | None = None) -> ResNet:
 
 def load_strictly(module: torch.nn.Module, state: Mapping[str, Tensor], complaint: str) -> None:
     """Load weights made for exactly this module (as float32), or say what does not fit."""
-    wanted = {key: value for key, value in module.state_dict().items() if not key.endswith("num_batches_tracked")}
-    given = {key: value for key, value in state.items() if not key.endswith("num_batches_tracked")}
+    wanted, given = _without_counters(module.state_dict()), _without_counters(state)
     missing, extra = sorted(wanted.keys() - given.keys()), sorted(given.keys() - wanted.keys())
     if missing or extra:
         example = f"{missing[0]} is missing" if missing else f"{extra[0]} is not known"
@@ -152,10 +153,17 @@ def load_strictly(module: torch.nn.Module, state: Mapping[str, Tensor], complain
         if given[key].shape != value.shape:
             shapes = f"{tuple(given[key].shape)}, wanted {tuple(value.shape)}"
             raise InputError(f"{complaint}: {key} has shape {shapes}")
-    counters = {key: torch.tensor(0) for key in module.state_dict() if key.endswith("num_batches_tracked")}
+        if not given[key].is_floating_point():
+            raise InputError(f"{complaint}: {key} holds {given[key].dtype}, wanted floats")
+    counters = {key: torch.tensor(0) for key in module.state_dict().keys() - wanted.keys()}
     floats = {key: value.float() for key, value in given.items()}
     module.load_state_dict(floats | counters, assign=True)
     module.requires_grad_(False)
+
+
+def _without_counters(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Batch norms count their training steps, which matters to nothing here."""
+    return {key: value for key, value in state.items() if not key.endswith("num_batches_tracked")}
 
 
 def read_state(path: Path) -> dict[str, Tensor]:
@@ -166,11 +174,15 @@ def read_state(path: Path) -> dict[str, Tensor]:
         if path.suffix == ".safetensors":
             return load_file(path)
         state = torch.load(path, map_location="cpu", weights_only=True)
-    except (SafetensorError, pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError):
-        raise InputError(f"{path} is not a weights file that can be read, or it is damaged") from None
+    except PermissionError:
+        raise InputError(f"{path} cannot be read: permission denied") from None
+    except Exception:  # the readers raise many kinds on damaged data, and on code that they refuse to run
+        raise InputError(f"{path} is not a weights file that can be read safely, or it is damaged") from None
     if isinstance(state, dict) and isinstance(state.get("state_dict"), dict):
         state = state["state_dict"]
-    if not isinstance(state, dict) or not all(isinstance(v, Tensor) for v in state.values()):
+    if not isinstance(state, dict) or not all(
+        isinstance(key, str) and isinstance(value, Tensor) for key, value in state.items()
+    ):
         raise InputError(f"{path} does not hold a dictionary of tensors; wanted a state dictionary")
     return state
 
@@ -185,16 +197,22 @@ def _fetch(entry: BackboneWeights) -> Path:
         if _sha256(path) != entry.sha256:
             raise InputError(f"{path} has a wrong checksum; delete it and try again, {by_hand}")
         return path
+    patience = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(PATIENCE)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        torch.hub.download_url_to_file(entry.source, str(path), hash_prefix=entry.sha256, progress=True)
-    except urllib.error.URLError as error:
-        reason = error.reason if isinstance(error.reason, str) else type(error.reason).__name__
+        bar = sys.stderr.isatty()
+        torch.hub.download_url_to_file(entry.source, str(path), hash_prefix=entry.sha256, progress=bar)
+    except (URLError, HTTPException, ConnectionError, TimeoutError) as error:
+        reason = getattr(error, "reason", None) or error
         raise InputError(f"cannot download {entry.name} ({reason}): check the network, {by_hand}") from None
     except RuntimeError:  # torch.hub's answer to a wrong checksum; it has removed the file
         raise InputError(f"the download of {entry.name} has a wrong checksum: try again, {by_hand}") from None
     except OSError as error:
-        raise InputError(f"cannot store {path}: {error.strerror}; set DHPF_HOME to a writable folder") from None
+        why = error.strerror or error
+        raise InputError(f"cannot store {path}: {why}; set DHPF_HOME to a writable folder") from None
+    finally:
+        socket.setdefaulttimeout(patience)
     return path
 
 

@@ -1,0 +1,53 @@
+"""Results with their circumstances: machine, versions, commit, command."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import torch
+
+ROOT = Path(__file__).parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+
+
+def commit() -> str:
+    """The commit that is measured; '+' if the working tree differs from it outside benchmarks/results."""
+
+    def git(*words: str) -> str:
+        done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+        return done.stdout.strip()
+
+    changed = [line for line in git("status", "--porcelain").splitlines() if "benchmarks/results" not in line]
+    return git("rev-parse", "--short", "HEAD") + ("+" if changed else "")
+
+
+def machine() -> dict[str, Any]:
+    """Processor, cores, memory, versions."""
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    models = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
+    return {
+        "processor": models[0] if models else platform.processor(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "system": platform.system(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+    }
+
+
+def save_result(name: str, command: str, result: Any) -> Path:
+    """Write ``benchmarks/results/NAME.json``."""
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{name}.json"
+    when = datetime.now(timezone.utc).strftime("%Y-%m-%d")
+    content = {"command": command, "commit": commit(), "date": when, "machine": machine(), "result": result}
+    path.write_text(json.dumps(content, indent=1) + "\n")
+    print(f"wrote {path.relative_to(ROOT)}")
+    return path
