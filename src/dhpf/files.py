@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TypeAlias
 
 from .errors import InputError
+
+Writer: TypeAlias = Callable[[Path], object]  # fills the file of that name
 
 
 def cache_folder() -> Path:
@@ -20,26 +24,47 @@ def cache_folder() -> Path:
 
 def check_writable(path: Path) -> None:
     """Raise before hours of work, not after, if ``path`` cannot be written."""
-    folder = path.parent
-    if path.is_dir():
-        raise InputError(f"cannot write {path}: it is a folder; give a file name")
-    if not folder.is_dir():
-        raise InputError(f"cannot write {path}: the folder {folder} does not exist; create it first")
-    if not os.access(folder, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
-        raise InputError(f"cannot write {path}: permission denied; choose another place")
+    try:
+        if path.is_dir():
+            raise InputError(f"cannot write {path}: it is a folder; give a file name")
+        if path.exists() and not path.is_file():
+            raise InputError(f"cannot write {path}: it is a device or a pipe; give a file name")
+        folder = _real(path).parent
+        if not folder.is_dir():
+            raise InputError(f"cannot write {path}: there is no folder {path.parent}; create it first")
+        if path.exists() and not os.access(path, os.W_OK):
+            raise InputError(f"cannot write {path}: it is write-protected; choose another name")
+        with tempfile.TemporaryFile(dir=folder):  # permissions do not tell all: read-only discs, quotas
+            pass
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror or error}; choose another place") from None
 
 
-def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
-    """Let ``write`` fill a temporary file beside ``path``, then move it there: all of it, or nothing.
+def write_atomically(path: Path, write: Writer) -> None:
+    """Write one file: all of it, or nothing."""
+    write_together({path: write})
 
-    The temporary name is fixed by the final one, so what a killed process left behind is overwritten, not
+
+def write_together(files: Mapping[Path, Writer]) -> None:
+    """Fill temporary files beside all the paths, then move them there in order: all of them, or none.
+
+    A temporary name is fixed by the final one, so what a killed process left behind is overwritten, not
     added to. It keeps the ending, from which libraries tell the format.
     """
-    temporary = path.with_name(f".{path.stem}.partial{path.suffix}")
+    temporary = {path: _real(path).with_name(f".{path.stem}.partial{path.suffix}") for path in files}
     try:
-        write(temporary)
-        os.replace(temporary, path)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}") from error
+        for path, write in files.items():
+            write(temporary[path])
+        for path, written in temporary.items():
+            written.replace(_real(path))
+    except (OSError, ValueError) as error:  # encoders answer a picture that is too large with ValueError
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"cannot write {path}: {reason}") from None
     finally:
-        temporary.unlink(missing_ok=True)
+        for written in temporary.values():
+            written.unlink(missing_ok=True)
+
+
+def _real(path: Path) -> Path:
+    """What a link points to: it is the file that is replaced, not the link."""
+    return Path(os.path.realpath(path))

@@ -1,57 +1,41 @@
-"""Many pairs: each photo's features once, memory bounded, killed and resumed at will, shared among processes."""
+"""Many pairs: each photo's features once, memory bounded, resumed after a kill, shared out to processes."""
 
 from __future__ import annotations
 
-import csv
-import itertools
 import json
 import os
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from datetime import timedelta
 from pathlib import Path
 
 from .errors import InputError
-from .files import write_atomically
+from .files import write_atomically, write_together
 from .matcher import Matcher, PhotoFeatures, load
 from .outputs import Outputs
+from .pair_list import Job, by_locality, read_jobs
 from .points import read_points
-
-PHOTOS = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif"}
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What every pair of a run has in common; kept with the results, so that a resumed run is the same run."""
+    """What all pairs of a run have in common; kept with the results, so that a resumed run is the same one."""
 
     model: str
     size: tuple[int, int]
+    backbone: str | None = None  # a local file with the backbone's weights
     draw: bool = False
     flow: bool = False
     warp: bool = False
 
-
-@dataclass(frozen=True)
-class Job:
-    """One pair of the list."""
-
-    index: int
-    source: Path
-    target: Path
-    points: Path | None
-
-    @property
-    def name(self) -> str:
-        """Stem of the pair's output files."""
-        return f"{self.index:06d}_{self.source.stem}_{self.target.stem}"
-
-    def outputs(self, folder: Path, wanted: Wanted) -> Outputs:
-        """The pair's files."""
+    def outputs(self, folder: Path, job: Job) -> Outputs:
+        """The files of a pair."""
         return Outputs(
-            picture=folder / f"{self.name}.png" if wanted.draw else None,
-            json=folder / f"{self.name}.json",
-            flow=folder / f"{self.name}.npz" if wanted.flow else None,
-            warp=folder / f"{self.name}_warp.png" if wanted.warp else None,
+            picture=folder / f"{job.name}.png" if self.draw else None,
+            json=folder / f"{job.name}.json",
+            flow=folder / f"{job.name}.npz" if self.flow else None,
+            warp=folder / f"{job.name}_warp.png" if self.warp else None,
         )
 
 
@@ -62,12 +46,14 @@ class Done:
     matched: int
     kept: int  # finished by an earlier run
     failed: tuple[str, ...]  # one line a pair
+    ignored: int  # files of the folder that are not photos
     folder: Path
 
     def summary(self) -> str:
-        """For the terminal."""
-        lines = [f"{self.matched} pairs matched, {self.kept} kept from before, {len(self.failed)} failed: {self.folder}"]
-        return "\n".join([*lines, *(f"failed: {line}" for line in self.failed)])
+        """For the terminal, in one line."""
+        ignored = f", {self.ignored} files that are not photos ignored" if self.ignored else ""
+        counts = f"{self.matched} pairs matched, {self.kept} kept from before, {len(self.failed)} failed"
+        return f"{counts}{ignored}: {self.folder}"
 
 
 class FeatureCache:
@@ -91,78 +77,84 @@ class FeatureCache:
         return found
 
 
-def run(
-    pairs: Path, folder: Path, wanted: Wanted, cache_bytes: int, device: str = "cpu", backbone: Path | None = None
-) -> Done:
+def run(pairs: Path, folder: Path, wanted: Wanted, cache_bytes: int, device: str = "cpu") -> Done:
     """Match all pairs of a list or a folder that are not finished yet.
 
     Under torchrun, this process takes its share. A pair that cannot be matched (a damaged photo, say) is
-    reported and does not stop the others.
+    reported and does not stop the others; a result that cannot be written does.
     """
+    from rich.console import Console
     from rich.progress import track
 
-    jobs = list(read_jobs(pairs))
-    _claim(folder, wanted, jobs)
-    rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
-    mine = jobs[len(jobs) * rank // world : len(jobs) * (rank + 1) // world]  # neighbours share photos
-    open_jobs = [job for job in mine if not all(p.exists() for p in job.outputs(folder, wanted).paths())]
-    if not open_jobs:
-        return Done(0, len(mine), (), folder)
-    cache = FeatureCache(load(wanted.model, wanted.size, device, backbone), cache_bytes)
+    listed = read_jobs(pairs)
+    rank, world = share()
+    _claim(folder, wanted, listed.jobs, pairs, first=rank == 0)
+    jobs = by_locality(listed.jobs)
+    mine = jobs[len(jobs) * rank // world : len(jobs) * (rank + 1) // world]
+    left = [job for job in mine if not all(path.exists() for path in wanted.outputs(folder, job).paths())]
     failed = []
-    for job in track(open_jobs, f"matching ({rank + 1}/{world})" if world > 1 else "matching"):
-        try:
-            points = read_points(job.points) if job.points else None
-            match = cache.matcher.match(cache.get(job.source), cache.get(job.target))
-            names = {"source": str(job.source), "target": str(job.target)}
-            job.outputs(folder, wanted).write(match, points, names)
-        except InputError as error:
-            failed.append(f"pair {job.index}: {error}")
-    return Done(len(open_jobs) - len(failed), len(mine) - len(open_jobs), tuple(failed), folder)
+    if left:
+        cache = FeatureCache(load(wanted.model, wanted.size, device, wanted.backbone), cache_bytes)
+        console = Console(stderr=True)
+        hidden = rank > 0 or not console.is_terminal
+        for job in track(left, "matching", console=console, disable=hidden):
+            try:
+                points = read_points(job.points) if job.points else None
+                match = cache.matcher.match(cache.get(job.source), cache.get(job.target))
+                names = {"source": str(job.source), "target": str(job.target)}
+                files = wanted.outputs(folder, job).render(match, points, names)
+            except InputError as error:
+                failed.append(f"pair {job.index}: {error}")
+                continue
+            write_together(files)
+    _wait_for_others()
+    return Done(len(left) - len(failed), len(mine) - len(left), tuple(failed), listed.ignored, folder)
 
 
-def read_jobs(pairs: Path) -> Iterator[Job]:
-    """The pairs of a CSV (columns source, target and perhaps points), or all pairs of a folder's photos."""
-    if pairs.is_dir():
-        photos = sorted(path for path in pairs.iterdir() if path.suffix.lower() in PHOTOS)
-        if len(photos) < 2:
-            raise InputError(f"{pairs} holds {len(photos)} photos; wanted at least two")
-        for index, (source, target) in enumerate(itertools.combinations(photos, 2)):
-            yield Job(index, source, target, None)
-        return
-    if not pairs.is_file():
-        raise InputError(f"no such list of pairs: {pairs}")
-    try:
-        with pairs.open(newline="", encoding="utf-8-sig") as stream:
-            rows = list(csv.DictReader(stream))
-    except (UnicodeDecodeError, csv.Error):
-        raise InputError(f"{pairs} cannot be read as CSV; wanted columns source,target[,points]") from None
-    if not rows:
-        raise InputError(f"{pairs} holds no pairs; wanted a header source,target[,points] and one row a pair")
-    for index, row in enumerate(rows):
-        if not row.get("source") or not row.get("target"):
-            raise InputError(f"{pairs}, line {index + 2}: wanted columns source and target, both filled")
-        points = row.get("points")
-        beside = pairs.parent  # names count from the list's own folder
-        yield Job(index, beside / row["source"], beside / row["target"], beside / points if points else None)
+def share() -> tuple[int, int]:
+    """Number of this process and of all processes, as torchrun tells them; 0 and 1 without it."""
+    rank, world = os.environ.get("RANK"), os.environ.get("WORLD_SIZE")
+    if rank is None or world is None:
+        return 0, 1
+    if not (rank.isdecimal() and world.isdecimal() and int(rank) < int(world)):
+        raise InputError(
+            f"RANK={rank} WORLD_SIZE={world}: wanted numbers as torchrun sets them; or unset both"
+        )
+    return int(rank), int(world)
 
 
-def _claim(folder: Path, wanted: Wanted, jobs: list[Job]) -> None:
-    """Make the folder, or see that what it holds is of the same run."""
-    settings = json.loads(json.dumps({**asdict(wanted), "pairs": [[str(j.source), str(j.target)] for j in jobs]}))
+def _wait_for_others() -> None:
+    """Under torchrun, return when all processes are done: it stops all once one has reported failed pairs."""
+    from torch import distributed
+
+    if distributed.is_available() and distributed.is_torchelastic_launched():
+        distributed.init_process_group("gloo", timeout=timedelta(days=30))
+        distributed.barrier()
+        distributed.destroy_process_group()
+
+
+def _claim(folder: Path, wanted: Wanted, jobs: Sequence[Job], pairs: Path, first: bool) -> None:
+    """Make the folder, or see that what it holds is of the same run; the first process leaves a record."""
+    if folder.resolve() == pairs.resolve():
+        raise InputError(
+            f"{folder} holds the photos; choose another --out, so that results are not taken for photos"
+        )
+    listed = [[str(path) if path else None for path in (job.source, job.target, job.points)] for job in jobs]
+    text = json.dumps({**asdict(wanted), "pairs": listed}, indent=1)
     record = folder / "run.json"
     if record.exists():
         try:
             before = json.loads(record.read_text(encoding="utf-8"))
-        except (OSError, json.JSONDecodeError):
+        except (OSError, ValueError):
             raise InputError(f"{record} cannot be read; remove it or choose another --out") from None
-        changed = sorted(key for key in settings if before.get(key) != settings[key])
+        changed = sorted(key for key, value in json.loads(text).items() if before.get(key) != value)
         if changed:
-            raise InputError(f"{folder} holds another run ({', '.join(changed)} differ); choose another --out")
+            names = ", ".join(changed)
+            raise InputError(f"{folder} holds a run with other settings ({names}); choose another --out")
         return
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"cannot make the folder {folder}: {error.strerror}") from None
-    text = json.dumps(settings, indent=1)
-    write_atomically(record, lambda place: place.write_text(text, encoding="utf-8") and None)
+    if first:
+        write_atomically(record, lambda place: place.write_text(text, encoding="utf-8"))

@@ -5,7 +5,8 @@ H, W source photo  h, w source grid  K points
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -13,26 +14,26 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 
-from .errors import InputError
 from .model.correlation import Grid
 from .model.transfer import Neighbourhoods, cell_offsets
+from .points import Points, check_points
 
-Points = NDArray[np.float64]
+STRIP = 2**20  # pixels that are computed at a time, so that a large photo needs little more than its result
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Match:
     """Correspondences from a source photo to a target photo."""
 
     source: Image.Image
     target: Image.Image
-    best: NDArray[np.int64]  # (h*w,) best target cell of each source cell
-    cell_confidence: NDArray[np.float32]  # (h*w,)
+    best: NDArray[np.int64] = field(repr=False)  # (h*w,) best target cell of each source cell
+    cell_confidence: NDArray[np.float32] = field(repr=False)  # (h*w,)
     grids: tuple[Grid, Grid]  # rows and columns of the source's and the target's grid
     size: tuple[int, int]  # width, height of the network's input
     model: str
     layers: tuple[int, ...]  # the layers that were used
-    layer_probability: NDArray[np.float32] | None  # (L,) how sure each gate was to be on, if there are gates
+    layer_probability: NDArray[np.float32] | None = None  # (L,) how sure each gate was to be on, with gates
 
     def transfer(self, points: ArrayLike) -> Points:
         """Move points of the source photo to the target photo.
@@ -59,23 +60,29 @@ class Match:
     @cached_property
     def flow(self) -> NDArray[np.float32]:
         """Dense displacements (H, W, 2): the pixel (x, y) of the source lies at (x, y) + flow[y, x]."""
-        x, y = self._pixel_axes()
-        moved = self._offsets.mean(x, y)
-        moved[..., 0] += x
-        moved[..., 1] += y
-        moved *= np.array(self.target.size) / self.size
-        moved[..., 0] -= np.arange(self.source.width)
-        moved[..., 1] -= np.arange(self.source.height)[:, None]
-        return moved.astype(np.float32)
+        scale = np.array(self.target.size) / self.size
+        flow = np.empty((self.source.height, self.source.width, 2), np.float32)
+        for rows, x, y in self._strips():
+            moved = self._offsets.mean(x, y)
+            moved[..., 0] += x
+            moved[..., 1] += y
+            moved *= scale
+            moved[..., 0] -= np.arange(self.source.width)
+            moved[..., 1] -= np.arange(rows.start, rows.stop)[:, None]
+            flow[rows] = moved
+        return flow
 
     @cached_property
     def confidence(self) -> NDArray[np.float32]:
         """Confidence of every source pixel's match, (H, W), in [0, 1].
 
-        It is the paper's filtered correlation of the best match divided by the highest Hough vote: high
-        where the features agree, the offset is one that many matches share, and both photos choose each other.
+        It is the paper's filtered correlation of the best match divided by the highest Hough vote: high where
+        the features agree, the offset is one that many matches share, and both photos choose each other.
         """
-        return self._confidences.mean(*self._pixel_axes()).astype(np.float32)
+        confidence = np.empty((self.source.height, self.source.width), np.float32)
+        for rows, x, y in self._strips():
+            confidence[rows] = self._confidences.mean(x, y)
+        return confidence
 
     def keypoints(self, count: int = 12) -> Points:
         """The most confident source points, (at most ``count``, 2), spread over the photo."""
@@ -93,7 +100,7 @@ class Match:
         """
         from .viz.warp import warp_to_target
 
-        return warp_to_target(self, self.keypoints(80) if points is None else check_points(points, self.source.size))
+        return warp_to_target(self, self._given(points, 80))
 
     def draw(self, points: ArrayLike | None = None) -> Image.Image:
         """Both photos side by side, matched points joined by lines coloured by confidence.
@@ -105,11 +112,11 @@ class Match:
         """
         from .viz.matches import draw_matches
 
-        return draw_matches(self, self.keypoints() if points is None else check_points(points, self.source.size))
+        return draw_matches(self, self._given(points))
 
     def to_dict(self, points: ArrayLike | None = None) -> dict[str, Any]:
         """What ``--json`` writes: points, their matches and confidences, layers, model, image sizes."""
-        given = self.keypoints() if points is None else check_points(points, self.source.size)
+        given = self._given(points)
         probability = self.layer_probability
         return {
             "model": self.model,
@@ -131,33 +138,20 @@ class Match:
     def _confidences(self) -> Neighbourhoods:
         return Neighbourhoods(self.cell_confidence.reshape(self.grids[0]).astype(np.float64))
 
+    def _given(self, points: ArrayLike | None, count: int = 12) -> Points:
+        """The points that were asked for, checked; or confident ones."""
+        return self.keypoints(count) if points is None else check_points(points, self.source.size)
+
     def _in_input(self, points: Points) -> Points:
         """Source pixels to pixels of the network's input."""
         return points * (np.array(self.size) / self.source.size)
 
-    def _pixel_axes(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Positions of the source's pixel columns (1, W) and rows (H, 1) in the network's input."""
-        x = np.arange(self.source.width) * (self.size[0] / self.source.width)
-        y = np.arange(self.source.height) * (self.size[1] / self.source.height)
-        return x[None, :], y[:, None]
-
-
-def check_points(points: ArrayLike, size: tuple[int, int]) -> Points:
-    """Points (K, 2) as an array, or an error: malformed, not finite, or outside a photo of that size."""
-    try:
-        array = np.asarray(points, np.float64)
-    except (TypeError, ValueError):
-        raise InputError("points must be numbers: a list of [x, y] pairs") from None
-    if array.size == 0:
-        return array.reshape(0, 2)
-    if array.ndim != 2 or array.shape[1] != 2:
-        raise InputError(f"points have shape {array.shape}; wanted (K, 2): a list of [x, y] pairs")
-    if not np.isfinite(array).all():
-        row = int(np.flatnonzero(~np.isfinite(array).all(axis=1))[0])
-        raise InputError(f"point {row + 1} is ({array[row, 0]}, {array[row, 1]}); coordinates must be finite")
-    outside = ((array < 0) | (array > np.array(size))).any(axis=1)
-    if outside.any():
-        row = int(np.flatnonzero(outside)[0])
-        where = f"({array[row, 0]:g}, {array[row, 1]:g})"
-        raise InputError(f"point {row + 1} at {where} lies outside the source photo of {size[0]} x {size[1]} pixels")
-    return array
+    def _strips(self) -> Iterator[tuple[slice, NDArray[Any], NDArray[Any]]]:
+        """Rows of the source, and the positions of their pixels in the input: x (1, W) and y (rows, 1)."""
+        width, height = self.source.size
+        x = np.arange(width) * (self.size[0] / width)
+        y = np.arange(height) * (self.size[1] / height)
+        step = max(1, STRIP // width)
+        for top in range(0, height, step):
+            rows = slice(top, min(top + step, height))
+            yield rows, x[None, :], y[rows, None]

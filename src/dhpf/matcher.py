@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,12 +26,13 @@ DEFAULT_SIZE = (240, 240)
 SMALLEST_SIZE, LARGEST_SIZE = 32, 1024
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PhotoFeatures:
-    """A photo and what the network saw in it."""
+    """A photo and what the network of a matcher saw in it."""
 
     photo: Image.Image
-    features: Features
+    features: Features = field(repr=False)
+    model: str  # the matcher's name
 
     @property
     def nbytes(self) -> int:
@@ -51,24 +54,30 @@ class Matcher:
         self,
         network: HyperpixelFlow,
         name: str,
-        size: tuple[int, int] = DEFAULT_SIZE,
+        size: tuple[int, int] | int = DEFAULT_SIZE,
         device: str | torch.device = "cpu",
         matrix_bytes: int = MATRIX_BYTES,
     ) -> None:
         """See :func:`load` for the parameters."""
-        if not all(SMALLEST_SIZE <= side <= LARGEST_SIZE for side in size):
-            given = "x".join(map(str, size))
-            raise InputError(f"size {given}: each side must be from {SMALLEST_SIZE} to {LARGEST_SIZE} pixels")
-        self.device = _device(device)
+        self.size = check_size(size)
+        self.device = check_device(device)
         self.network = network.to(self.device)
         self.name = name
-        self.size = size
         self.matrix_bytes = matrix_bytes
 
-    def features(self, image: ImageLike) -> PhotoFeatures:
-        """Compute a photo's features once, to match it with many others."""
-        photo = read_image(image)
-        return PhotoFeatures(photo, self.network.features(to_input(photo, self.size).to(self.device)))
+    def features(self, image: ImageLike, name: str = "image") -> PhotoFeatures:
+        """Compute a photo's features once, to match it with many others.
+
+        Parameters
+        ----------
+        image
+            A path, PIL image, array or tensor (see :func:`dhpf.images.read_image`).
+        name
+            What to call it in errors, where it is not a file.
+        """
+        photo = read_image(image, name)
+        tensor = to_input(photo, self.size).to(self.device)
+        return PhotoFeatures(photo, self.network.features(tensor), self.name)
 
     def match(self, source: ImageLike | PhotoFeatures, target: ImageLike | PhotoFeatures) -> Match:
         """Match two photos, or photos whose features are at hand.
@@ -78,8 +87,7 @@ class Matcher:
         source, target
             Paths, PIL images, arrays, tensors (see :func:`dhpf.images.read_image`) or :meth:`features`.
         """
-        a = source if isinstance(source, PhotoFeatures) else self.features(source)
-        b = target if isinstance(target, PhotoFeatures) else self.features(target)
+        a, b = self._seen(source, "source"), self._seen(target, "target")
         result = self.network.match(a.features, b.features, self.matrix_bytes)
         probability = None if result.probability is None else result.probability[0].cpu().numpy()
         return Match(
@@ -93,6 +101,19 @@ class Matcher:
             layers=result.layers[0],
             layer_probability=probability,
         )
+
+    def _seen(self, image: ImageLike | PhotoFeatures, name: str) -> PhotoFeatures:
+        """The features of a photo; those at hand must be this matcher's kind."""
+        if not isinstance(image, PhotoFeatures):
+            return self.features(image, name)
+        height, width = image.features.size
+        if (image.model, width, height) != (self.name, *self.size):
+            theirs, ours = (
+                f"{image.model}, {width} x {height}",
+                f"{self.name}, {self.size[0]} x {self.size[1]}",
+            )
+            raise InputError(f"{name} holds features of another matcher ({theirs}); wanted {ours}")
+        return image
 
 
 def load(
@@ -117,16 +138,32 @@ def load(
     matrix_bytes
         Bound on the memory for the correlation matrix; beyond it, parts are computed again instead of kept.
     """
-    sides = (size, size) if isinstance(size, int) else size
+    sides, place = check_size(size), check_device(device)  # before weights are read or even downloaded
     network = load_network(str(model), None if backbone is None else Path(backbone))
-    return Matcher(network, str(model), sides, device, matrix_bytes)
+    return Matcher(network, str(model), sides, place, matrix_bytes)
 
 
-def _device(device: str | torch.device) -> torch.device:
+def check_size(size: tuple[int, int] | int) -> tuple[int, int]:
+    """Width and height of the network's input, or an error."""
+    try:
+        width, height = size if isinstance(size, Sequence) else (size, size)
+        sides = index(width), index(height)
+    except (TypeError, ValueError):
+        raise InputError(f"size {size!r}: wanted one whole number or (width, height)") from None
+    if not all(SMALLEST_SIZE <= side <= LARGEST_SIZE for side in sides):
+        given = "x".join(map(str, sides))
+        raise InputError(f"size {given}: each side must be from {SMALLEST_SIZE} to {LARGEST_SIZE} pixels")
+    return sides
+
+
+def check_device(device: str | torch.device) -> torch.device:
+    """A device that is there, or an error."""
     try:
         chosen = torch.device(device)
-    except RuntimeError:
+    except (RuntimeError, TypeError):
         raise InputError(f"unknown device '{device}': give cpu, cuda or cuda:N") from None
+    if chosen.type not in ("cpu", "cuda"):
+        raise InputError(f"cannot compute on '{device}': give cpu, cuda or cuda:N")
     if chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count():
-        raise InputError(f"device '{device}' is not there: {torch.cuda.device_count()} CUDA devices found; use cpu")
+        raise InputError(f"no device '{device}': {torch.cuda.device_count()} CUDA devices found; use cpu")
     return chosen

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .errors import InputError
-from .files import check_writable, write_atomically
+from .files import Writer, check_writable
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
-    from PIL import Image
 
     from .match import Match
 
@@ -31,38 +30,45 @@ class Outputs:
     warp: Path | None = None
 
     def paths(self) -> list[Path]:
-        """The files asked for, in the order of writing; the JSON is last, so its being there means all are."""
+        """The files asked for, in the order of writing: if the JSON is there, all are."""
         return [path for path in (self.picture, self.warp, self.flow, self.json) if path is not None]
 
-    def check(self) -> None:
-        """Raise before any work if a file cannot be written."""
+    def check(self, *inputs: Path | None) -> None:
+        """Raise before any work if a file cannot be written, or would replace one of the inputs."""
         for picture in (self.picture, self.warp):
             if picture is not None and picture.suffix.lower() not in PICTURES:
                 raise InputError(f"{picture}: a picture must end in {', '.join(PICTURES)}")
         if self.flow is not None and self.flow.suffix.lower() != ".npz":
             raise InputError(f"{self.flow}: the flow file must end in .npz")
-        paths = self.paths()
-        for path in paths:
+        given = {path.resolve() for path in inputs if path is not None}
+        for path in self.paths():
             check_writable(path)
-        if len({path.resolve() for path in paths}) < len(paths):
+            if path.resolve() in given:
+                raise InputError(f"{path} is an input; give the output another name")
+        if len({path.resolve() for path in self.paths()}) < len(self.paths()):
             raise InputError("two outputs have the same name; give each its own")
 
-    def write(self, match: Match, points: ArrayLike | None, extra: dict[str, Any] | None = None) -> None:
-        """Compute everything that was asked for, then write it."""
-        content = json.dumps({**match.to_dict(points), **(extra or {})}, indent=1) if self.json else ""
-        pictures: list[tuple[Path, Image.Image]] = []
+    def render(
+        self, match: Match, points: ArrayLike | None, extra: dict[str, Any] | None = None
+    ) -> dict[Path, Writer]:
+        """Compute everything that was asked for, to be written by :func:`dhpf.files.write_together`.
+
+        Parameters
+        ----------
+        points
+            Source points to show, (K, 2), x then y, in pixels of the source photo; None for confident ones.
+        extra
+            More entries for the JSON file.
+        """
+        described = json.dumps({**match.to_dict(points), **(extra or {})}, indent=1) + "\n"
+        files: dict[Path, Writer] = {}
         if self.picture is not None:
-            pictures.append((self.picture, match.draw(points)))
+            files[self.picture] = match.draw(points).save
         if self.warp is not None:
-            pictures.append((self.warp, match.warp(points)))
-        for path, picture in pictures:
-            write_atomically(path, picture.save)
+            files[self.warp] = match.warp(points).save
         if self.flow is not None:
-            arrays = {"flow": match.flow, "confidence": match.confidence}
-            write_atomically(self.flow, lambda place: np.savez_compressed(place, **arrays))
+            flow, confidence = match.flow, match.confidence
+            files[self.flow] = lambda path: np.savez_compressed(path, flow=flow, confidence=confidence)
         if self.json is not None:
-            write_atomically(self.json, lambda place: _write_text(place, content))
-
-
-def _write_text(path: Path, text: str) -> None:
-    path.write_text(text + "\n", encoding="utf-8")
+            files[self.json] = lambda path: path.write_text(described, encoding="utf-8")
+        return files

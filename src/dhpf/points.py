@@ -1,13 +1,42 @@
-"""Points files: JSON or CSV, x then y, in pixels of the source photo."""
+"""Points of the source photo, x then y, in pixels: given as an array, or as a JSON or CSV file."""
 
 from __future__ import annotations
 
 import csv
 import json
+import math
+import reprlib
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from .errors import InputError
+
+Points: TypeAlias = NDArray[np.float64]  # (K, 2), x then y
+
+
+def check_points(points: ArrayLike, size: tuple[int, int]) -> Points:
+    """Points (K, 2) as an array, or an error: malformed, not finite, or outside a photo of that size."""
+    try:
+        array = np.asarray(points, np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError("points must be numbers: a list of [x, y] pairs") from None
+    if array.size == 0:
+        return array.reshape(0, 2)
+    if array.ndim != 2 or array.shape[1] != 2:
+        raise InputError(f"points have shape {array.shape}; wanted (K, 2): a list of [x, y] pairs")
+    if not np.isfinite(array).all():
+        row = int(np.flatnonzero(~np.isfinite(array).all(axis=1))[0])
+        raise InputError(f"point {row + 1} is ({array[row, 0]}, {array[row, 1]}); coordinates must be finite")
+    outside = ((array < 0) | (array > np.array(size))).any(axis=1)
+    if outside.any():
+        row = int(np.flatnonzero(outside)[0])
+        where = f"({array[row, 0]:g}, {array[row, 1]:g})"
+        photo = f"the source photo of {size[0]} x {size[1]} pixels"
+        raise InputError(f"point {row + 1} at {where} lies outside {photo}")
+    return array
 
 
 def read_points(path: Path) -> list[list[float]]:
@@ -19,23 +48,30 @@ def read_points(path: Path) -> list[list[float]]:
         ``.json``: a list of [x, y], or an object with such a list under "points" or "source_points" (so what
         ``dhpf match --json`` writes can be read again). ``.csv``: two columns x, y, with or without a header.
     """
-    if not path.is_file():
-        raise InputError(f"no such points file: {path}")
     try:
         text = path.read_text(encoding="utf-8-sig")
-    except (UnicodeDecodeError, OSError):
-        raise InputError(f"{path} cannot be read as text; wanted JSON or CSV") from None
+    except FileNotFoundError:
+        raise InputError(f"no such points file: {path}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not text; wanted points as JSON or CSV") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}; wanted points as JSON or CSV") from None
     rows = _from_csv(text, path) if path.suffix.lower() == ".csv" else _from_json(text, path)
-    points = []
-    for index, row in enumerate(rows, start=1):
-        try:
-            x, y = (float(value) for value in row)
-        except (TypeError, ValueError):
-            raise InputError(f"{path}: point {index} is {row!r}; wanted two numbers, x and y") from None
-        points.append([x, y])
-    if not points:
+    if not rows:
         raise InputError(f"{path} holds no points; wanted at least one [x, y]")
-    return points
+    return [_point(row, f"{path}: point {index}") for index, row in enumerate(rows, start=1)]
+
+
+def _point(row: Any, name: str) -> list[float]:
+    """Two finite numbers; a row of CSV has them as text."""
+    try:
+        if isinstance(row, list) and len(row) == 2 and not any(isinstance(value, bool) for value in row):
+            point = [float(value) for value in row]
+            if all(math.isfinite(value) for value in point):
+                return point
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise InputError(f"{name} is {reprlib.repr(row)}; wanted two finite numbers, x and y")
 
 
 def _from_json(text: str, path: Path) -> list[Any]:
@@ -43,6 +79,8 @@ def _from_json(text: str, path: Path) -> list[Any]:
         content = json.loads(text)
     except json.JSONDecodeError as error:
         raise InputError(f"{path} is not valid JSON (line {error.lineno}: {error.msg})") from None
+    except (ValueError, RecursionError):  # a number of thousands of digits, lists in lists in lists ...
+        raise InputError(f"{path} is not a list of points: wanted [[x, y], ...]") from None
     if isinstance(content, dict):
         content = content.get("points", content.get("source_points"))
     if not isinstance(content, list):
@@ -51,7 +89,10 @@ def _from_json(text: str, path: Path) -> list[Any]:
 
 
 def _from_csv(text: str, path: Path) -> list[Any]:
-    rows = [row for row in csv.reader(text.splitlines()) if any(cell.strip() for cell in row)]
+    try:
+        rows = [row for row in csv.reader(text.splitlines()) if any(cell.strip() for cell in row)]
+    except csv.Error as error:
+        raise InputError(f"{path} is not valid CSV ({error}); wanted two columns, x and y") from None
     if rows and [cell.strip().lower() for cell in rows[0]] == ["x", "y"]:
         rows = rows[1:]
     return rows

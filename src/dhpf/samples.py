@@ -16,8 +16,15 @@ PAIRS = {
 
 def sample(name: str) -> Path:
     """Path of a sample photo: cheetah, cheetah_cub, chelsea or lion."""
-    path = FOLDER / f"{name}.jpg"
-    if not path.exists():
-        known = ", ".join(sorted(p.stem for p in FOLDER.glob("*.jpg")))
-        raise InputError(f"no sample photo '{name}': known are {known}")
-    return path
+    photos = {path.stem: path for path in sorted(FOLDER.glob("*.jpg"))}
+    if name not in photos:
+        raise InputError(f"no sample photo '{name}': known are {', '.join(photos)}")
+    return photos[name]
+
+
+def sample_pair(name: str) -> tuple[Path, Path]:
+    """Paths of a sample pair: cheetahs, cats or big-cats."""
+    if name not in PAIRS:
+        raise InputError(f"no sample pair '{name}': known are {', '.join(PAIRS)}")
+    source, target = PAIRS[name]
+    return sample(source), sample(target)

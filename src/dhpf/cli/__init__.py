@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 
 import typer
@@ -33,7 +34,9 @@ def _version(show: bool) -> None:
 @app.callback(invoke_without_command=True)
 def options(
     context: typer.Context,
-    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Print the version."
+    ),
 ) -> None:
     """Options of the program itself."""
     if context.invoked_subcommand is None:
@@ -42,12 +45,17 @@ def options(
 
 def main() -> None:
     """Run a command; what a person gave wrongly becomes one line on stderr and exit code 2."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a file's name may hold bytes that are no text
     try:
         code = app(standalone_mode=False)
+        sys.stdout.flush()
     except InputError as error:
         code = _complain(str(error))
     except typer.TyperException as error:
         code = _complain(error.format_message())
+    except OSError as error:
+        code = _complain(str(error))
     except (typer.Abort, KeyboardInterrupt):
         code = _complain("interrupted", code=130)
     sys.exit(code)

@@ -13,20 +13,18 @@ Model = Annotated[
     Optional[str], typer.Option(metavar="NAME|FILE", help="A name from 'dhpf models', or a head file.")
 ]
 Size = Annotated[
-    Optional[str], typer.Option(metavar="N|WxH", help="What photos are resized to for the network: 240, 320x240.")
+    Optional[str],
+    typer.Option(metavar="N|WxH", help="What photos are resized to for the network: 240, 320x240."),
 ]
 Device = Annotated[str, typer.Option(help="Where to compute: cpu, cuda, cuda:1.")]
 Backbone = Annotated[
-    Optional[Path], typer.Option(metavar="FILE", help="A local .pth or .safetensors with the backbone's weights.")
+    Optional[Path],
+    typer.Option(metavar="FILE", help="A local .pth or .safetensors with the backbone's weights."),
 ]
 
 
-def parse_size(text: str | None) -> tuple[int, int]:
-    """'240' or '320x240' -> width, height; the default if None."""
-    from ..matcher import DEFAULT_SIZE
-
-    if text is None:
-        return DEFAULT_SIZE
+def parse_size(text: str) -> tuple[int, int]:
+    """'240' or '320x240' -> width, height."""
     try:
         sides = [int(side) for side in text.lower().split("x")]
     except ValueError:
@@ -44,9 +42,12 @@ def match(
         typer.Option(metavar="FILE.json|csv", help="Source points to transfer, x and y in pixels of A."),
     ] = None,
     out: Annotated[
-        Optional[Path], typer.Option(help="Draw the matches to this picture; match.png if no output is named.")
+        Optional[Path],
+        typer.Option(help="Draw the matches to this picture; match.png if no output is named."),
     ] = None,
-    json: Annotated[Optional[Path], typer.Option(help="Write points, confidences and layers as JSON.")] = None,
+    json: Annotated[
+        Optional[Path], typer.Option(help="Write points, confidences and layers as JSON.")
+    ] = None,
     flow: Annotated[Optional[Path], typer.Option(help="Write dense flow and confidence as .npz.")] = None,
     warp: Annotated[Optional[Path], typer.Option(help="Write A warped onto B as a picture.")] = None,
     sample: Annotated[
@@ -68,29 +69,31 @@ def match(
       dhpf match a.jpg b.jpg --size 320x240 --flow flow.npz --warp warped.png
     """
     from .. import samples
+    from ..files import write_together
+    from ..images import read_image
     from ..outputs import Outputs
-    from ..points import read_points
+    from ..points import check_points, read_points
 
     if sample is not None:
         if source is not None:
             raise InputError("give two photos or --sample, not both")
-        if sample not in samples.PAIRS:
-            raise InputError(f"no sample pair '{sample}': known are {', '.join(samples.PAIRS)}")
-        source, target = (samples.sample(name) for name in samples.PAIRS[sample])
+        source, target = samples.sample_pair(sample)
     if source is None or target is None:
         raise InputError("give two photos: dhpf match A B (or try: dhpf match --sample cheetahs)")
     if not any((out, json, flow, warp)):
         out = Path("match.png")
+    sides = parse_size(size) if size else None
     outputs = Outputs(picture=out, json=json, flow=flow, warp=warp)
-    outputs.check()
-    given = read_points(points) if points else None
+    outputs.check(source, target, points, backbone, Path(model) if model else None)
+    photo_a, photo_b = read_image(source), read_image(target)
+    given = check_points(read_points(points), photo_a.size) if points else None
 
-    from ..matcher import load
+    from ..matcher import DEFAULT_SIZE, load  # torch takes a while: only now
     from ..model.weights import DEFAULT_MODEL
 
-    matcher = load(model or DEFAULT_MODEL, parse_size(size), device, backbone)
-    result = matcher.match(source, target)
-    outputs.write(result, given)
+    matcher = load(model or DEFAULT_MODEL, sides or DEFAULT_SIZE, device, backbone)
+    result = matcher.match(photo_a, photo_b)
+    write_together(outputs.render(result, given))
     layers = ", ".join(map(str, result.layers))
     typer.echo(f"matched {source} with {target}: {result.model}, layers {layers}")
     for path in outputs.paths():
@@ -102,15 +105,17 @@ def match_many(
         Path,
         typer.Argument(
             metavar="PAIRS.csv|FOLDER",
-            help="A CSV with columns source,target and optionally points (a points file); or a folder, all of "
-            "whose photos are matched with each other.",
+            help="A CSV with columns source,target and optionally points (a points file); "
+            "or a folder, all of whose photos are matched with each other.",
         ),
     ],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="One JSON a pair goes here, and what else is asked for.")],
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="One JSON a pair goes here, and what else is asked for.")
+    ],
     draw: Annotated[bool, typer.Option("--draw", help="Also a picture of each pair.")] = False,
     flow: Annotated[bool, typer.Option("--flow", help="Also dense flow and confidence, as .npz.")] = False,
     warp: Annotated[bool, typer.Option("--warp", help="Also the source warped onto the target.")] = False,
-    cache: Annotated[int, typer.Option(metavar="MB", help="Memory for photos' features.")] = 1024,
+    cache: Annotated[int, typer.Option(metavar="MB", min=1, help="Memory for photos' features.")] = 1024,
     model: Model = None,
     size: Size = None,
     device: Device = "cpu",
@@ -124,11 +129,17 @@ def match_many(
 
       torchrun --nproc-per-node 4 --no-python dhpf match-many photos/ --out matches --draw
     """
+    sides = parse_size(size) if size else None
+
     from ..many import Wanted, run
+    from ..matcher import DEFAULT_SIZE
     from ..model.weights import DEFAULT_MODEL
 
-    wanted = Wanted(model or DEFAULT_MODEL, parse_size(size), draw=draw, flow=flow, warp=warp)
-    done = run(pairs, out, wanted, cache * 2**20, device, backbone)
+    local = str(backbone) if backbone else None
+    wanted = Wanted(model or DEFAULT_MODEL, sides or DEFAULT_SIZE, local, draw=draw, flow=flow, warp=warp)
+    done = run(pairs, out, wanted, cache * 2**20, device)
+    for line in done.failed:
+        typer.echo(f"dhpf: failed: {line}", err=True)
     typer.echo(done.summary())
     if done.failed:
         raise typer.Exit(1)

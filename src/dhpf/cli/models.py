@@ -24,7 +24,9 @@ def models() -> None:
         figures = "\n".join(f"{what}: {value}" for what, value in entry.figures.items()) or "-"
         name = f"{entry.name}\n(default)" if entry.name == DEFAULT_MODEL else entry.name
         layers = ", ".join(map(str, entry.layers)) or "chosen per pair"
-        table.add_row(name, entry.description, layers, f"{weights.origin}; {weights.licence}; {where}", figures)
+        table.add_row(
+            name, entry.description, layers, f"{weights.origin}; {weights.licence}; {where}", figures
+        )
     Console().print(table)
 
 

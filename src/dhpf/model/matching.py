@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -161,7 +161,7 @@ class CompiledPasses:
         (height, width), (height_b, width_b) = self.correlation.grid_a, self.correlation.grid_b
         self.correlation.base_products(block.rows, out)
         by_dx = torch.empty(block.stop - block.first, height_b, width + width_b - 1)
-        arrays = (
+        arrays: tuple[Any, ...] = (
             self._array(block, out),
             *_slab_arrays(self.correlation.slab(block.first, block.stop)),
             self.correlation.norm_a.numpy(),

@@ -9,11 +9,13 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 if TYPE_CHECKING:
-    from ..match import Match, Points
+    from ..match import Match
+    from ..points import Points
 
-HEIGHT = 480  # pixels of each photo in the drawing
+HEIGHT = 480  # pixels of each photo in the drawing ...
+WIDEST = 1440  # ... unless it would become wider than that
 GAP = 12
-FOOT = 44  # for the legend
+LINE = 22  # of the legend, of which there are two
 SUPERSAMPLING = 2  # draw larger, then shrink: smooth lines without a drawing library
 
 # From low to high confidence: dark blue to yellow, distinguishable with any kind of colour vision.
@@ -25,47 +27,64 @@ def colours(values: NDArray[np.float64]) -> NDArray[np.uint8]:
     position = np.clip(values, 0, 1) * (len(SCALE) - 1)
     low = np.minimum(position.astype(int), len(SCALE) - 2)
     share = (position - low)[:, None]
-    return np.rint(SCALE[low] * (1 - share) + SCALE[low + 1] * share).astype(np.uint8)
+    mixed: NDArray[np.float64] = SCALE[low] * (1 - share) + SCALE[low + 1] * share
+    return np.rint(mixed).astype(np.uint8)
 
 
 def draw_matches(match: Match, points: Points) -> Image.Image:
     """Draw ``points`` (K, 2), in source pixels, their matches, and lines coloured by confidence."""
     s = SUPERSAMPLING
-    photos = [p.resize((max(1, round(p.width * HEIGHT / p.height)), HEIGHT), Image.Resampling.LANCZOS)
-              for p in (match.source, match.target)]
-    left, right = photos
-    canvas = Image.new("RGB", (left.width + GAP + right.width, HEIGHT + FOOT), "white")
+    left, right = _fitted(match.source), _fitted(match.target)
+    width, height = left.width + GAP + right.width, max(left.height, right.height)
+    canvas = Image.new("RGB", (width, height + 2 * LINE + GAP), "white")
     canvas.paste(left, (0, 0))
     canvas.paste(right, (left.width + GAP, 0))
     canvas = canvas.resize((canvas.width * s, canvas.height * s), Image.Resampling.BICUBIC)
     pen = ImageDraw.Draw(canvas)
 
     confidence = match.confidence_at(points)
-    strength = confidence / max(float(confidence.max(initial=0.0)), 1e-12)
-    start = points * (HEIGHT / match.source.height) * s
-    end = (match.transfer(points) * (HEIGHT / match.target.height) + [left.width + GAP, 0]) * s
-    end = np.clip(end, [(left.width + GAP) * s, 0], [canvas.width - 1, HEIGHT * s - 1])
+    highest = float(confidence.max(initial=0.0))
+    strength = confidence / max(highest, 1e-12)
+    start = points * (left.width / match.source.width, left.height / match.source.height)
+    end = match.transfer(points) * (right.width / match.target.width, right.height / match.target.height)
+    end = np.clip(end, 0, [right.width - 1, right.height - 1])
+    end[:, 0] += left.width + GAP
     for index in np.argsort(strength):  # the surest on top
         colour = tuple(int(c) for c in colours(strength[index : index + 1])[0])
-        a, b = tuple(start[index]), tuple(end[index])
-        pen.line([a, b], fill="white", width=4 * s)  # a halo keeps lines readable on any photo
-        pen.line([a, b], fill=colour, width=2 * s)
-        for x, y in (a, b):
-            pen.ellipse([x - 6 * s, y - 6 * s, x + 6 * s, y + 6 * s], fill="white")
-            pen.ellipse([x - 4 * s, y - 4 * s, x + 4 * s, y + 4 * s], fill=colour)
-    _legend(canvas, pen, match, len(points), s)
+        _draw_match(pen, tuple(start[index] * s), tuple(end[index] * s), colour, s)
+    layers = ", ".join(map(str, match.layers))
+    facts = [f"confidence 0 to {highest:.2g}", f"{len(points)} matches   {match.model}   layers {layers}"]
+    _legend(canvas, pen, facts, height * s, s)
     return canvas.resize((canvas.width // s, canvas.height // s), Image.Resampling.LANCZOS)
 
 
-def _legend(canvas: Image.Image, pen: ImageDraw.ImageDraw, match: Match, count: int, s: int) -> None:
-    """Colour bar and one line of facts under the photos."""
-    font = ImageFont.load_default(13 * s)
-    top = (HEIGHT + 14) * s
-    bar = colours(np.linspace(0, 1, 120 * s))
-    canvas.paste(Image.fromarray(np.broadcast_to(bar, (12 * s, *bar.shape)).copy()), (14 * s, top + 2 * s))
-    pen.text((142 * s, top), "confidence: lowest to highest shown", fill="black", font=font)
-    layers = ", ".join(map(str, match.layers))
-    facts = f"{count} matches   {match.model}   layers {layers}"
-    width = pen.textlength(facts, font=font)
-    if width < canvas.width - 380 * s:
-        pen.text((canvas.width - width - 14 * s, top), facts, fill="black", font=font)
+def _fitted(photo: Image.Image) -> Image.Image:
+    """The photo in the size of the drawing."""
+    scale = min(HEIGHT / photo.height, WIDEST / photo.width)
+    size = max(1, round(photo.width * scale)), max(1, round(photo.height * scale))
+    return photo.resize(size, Image.Resampling.LANCZOS)
+
+
+def _draw_match(
+    pen: ImageDraw.ImageDraw, a: tuple[float, ...], b: tuple[float, ...], colour: tuple[int, ...], s: int
+) -> None:
+    """A line with a dot at either end; edged in white and then black, to stand out from any photo."""
+    for width, edge in ((5.5, "black"), (4.5, "white"), (2.5, colour)):
+        pen.line([a, b], fill=edge, width=round(width * s))
+    for x, y in (a, b):
+        for radius, edge in ((6.5, "black"), (6, "white"), (4, colour)):
+            r = radius * s
+            pen.ellipse([x - r, y - r, x + r, y + r], fill=edge)
+
+
+def _legend(canvas: Image.Image, pen: ImageDraw.ImageDraw, facts: list[str], top: int, s: int) -> None:
+    """A colour bar and the first fact, then the other, as large as the drawing is wide."""
+    bar = colours(np.linspace(0, 1, 100 * s))
+    height = 12 * s
+    strip = Image.fromarray(np.broadcast_to(bar, (height, *bar.shape)).copy())
+    canvas.paste(strip, (GAP * s, top + GAP * s))
+    for line, (x, fact) in enumerate(zip((124, GAP), facts, strict=True)):
+        font, room = ImageFont.load_default(13 * s), canvas.width - (x + GAP) * s
+        if (wanted := pen.textlength(fact, font)) > room:
+            font = ImageFont.load_default(max(4 * s, 13 * s * room / wanted))
+        pen.text((x * s, top + GAP * s + line * LINE * s - 2 * s), fact, fill="black", font=font)

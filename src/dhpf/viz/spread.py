@@ -9,7 +9,8 @@ import numpy as np
 from ..model.backbone import BASE_STRIDE
 
 if TYPE_CHECKING:
-    from ..match import Match, Points
+    from ..match import Match
+    from ..points import Points
 
 
 def spread_points(match: Match, count: int) -> Points:

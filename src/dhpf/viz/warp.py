@@ -5,42 +5,66 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 from scipy.interpolate import RBFInterpolator
-from scipy.ndimage import map_coordinates, zoom
+from scipy.ndimage import map_coordinates
 
 from ..errors import InputError
 
 if TYPE_CHECKING:
-    from ..match import Match, Points
+    from ..match import Match
+    from ..points import Points
 
 LATTICE = 64  # the spline is evaluated at that many places a side, and interpolated between them
 SMOOTHING = 1e-3  # lets single wrong matches give way
+STRIP = 2**20  # pixels that are sampled at a time, so that a large photo needs little more than its result
 
 
 def warp_to_target(match: Match, points: Points) -> Image.Image:
     """Fit a thin-plate spline from matched target points back to ``points``, and sample the source there.
 
+    What lies outside the source stays black.
+
     Parameters
     ----------
     points
-        (K, 2), x then y, in pixels of the source photo; at least three that do not lie on a line.
+        (K, 2), x then y, in pixels of the source photo; at least three whose matches do not lie on a line.
     """
-    source_size, target_size = np.array(match.source.size), np.array(match.target.size)
-    arrived = match.transfer(points) / target_size
+    origin = _origins(match, points)
+    photo = np.asarray(match.source)
+    width, height = match.target.size
+    columns = np.linspace(0, LATTICE - 1, width)
+    rows = np.linspace(0, LATTICE - 1, height)
+    warped = np.zeros((height, width, 3), np.uint8)
+    step = max(1, STRIP // width)
+    for top in range(0, height, step):
+        strip = slice(top, top + step)
+        place = np.meshgrid(rows[strip], columns, indexing="ij")
+        x, y = (map_coordinates(origin[..., axis], place, order=1) for axis in (0, 1))
+        for channel in range(3):
+            warped[strip, :, channel] = map_coordinates(
+                photo[..., channel], [y, x], order=1, mode="grid-constant"
+            )
+    return Image.fromarray(warped)
+
+
+def _origins(match: Match, points: Points) -> NDArray[np.float64]:
+    """Where each place of a lattice over the target comes from: (LATTICE, LATTICE, 2), in source pixels."""
+    arrived = match.transfer(points) / match.target.size  # both photos' sides count as 1, to smooth alike
     arrived, first = np.unique(np.round(arrived, 6), axis=0, return_index=True)
     if len(arrived) < 3 or np.linalg.matrix_rank(arrived - arrived[0], tol=1e-6) < 2:
-        raise InputError(f"a warp needs at least 3 different points not on one line; got {len(arrived)}")
+        raise InputError(
+            "a warp needs at least 3 points whose matches do not lie on one line; give more points"
+        )
     spline = RBFInterpolator(
-        arrived, (points / source_size)[first], kernel="thin_plate_spline", smoothing=SMOOTHING * len(arrived)
+        arrived,
+        (points / match.source.size)[first],
+        kernel="thin_plate_spline",
+        smoothing=SMOOTHING * len(arrived),
     )
-    side = np.linspace(0, 1, LATTICE)
-    lattice = np.stack(np.meshgrid(side, side), axis=-1)  # (rows, columns, 2), x then y
-    origin = spline(lattice.reshape(-1, 2)).reshape(lattice.shape)
     width, height = match.target.size
-    scale = (height / LATTICE, width / LATTICE)
-    x, y = (zoom(origin[..., axis], scale, order=1, grid_mode=False) for axis in (0, 1))
-    where = [y * (source_size[1] - 1), x * (source_size[0] - 1)]
-    photo = np.asarray(match.source)
-    channels = [map_coordinates(photo[..., c], where, order=1, mode="constant") for c in range(3)]
-    return Image.fromarray(np.stack(channels, axis=-1))
+    sides = np.linspace(0, width - 1, LATTICE) / width, np.linspace(0, height - 1, LATTICE) / height
+    lattice = np.stack(np.meshgrid(*sides), axis=-1)  # (rows, columns, 2), x then y
+    origin: NDArray[np.float64] = spline(lattice.reshape(-1, 2)).reshape(lattice.shape) * match.source.size
+    return origin

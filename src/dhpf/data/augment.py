@@ -1,0 +1,45 @@
+"""Random mirroring and swapping of training pairs."""
+
+from __future__ import annotations
+
+import numpy as np
+from torch.utils.data import Dataset
+
+from .pairs import Pair
+
+
+class Augmented(Dataset[Pair]):
+    """Training pairs, some of them mirrored, some in the other direction.
+
+    What happens to a pair depends on the seed, the epoch and its position alone, so it is the same for any
+    number of loader workers, and after a restart. Make a new one for each epoch: it costs nothing.
+
+    Mirroring moves points, boxes, outlines and masks with the image. Keypoints keep their order: the
+    benchmarks do not say which ones are left and right versions of each other, and both images of a pair are
+    mirrored together, so that matching points still match.
+
+    Parameters
+    ----------
+    pairs
+        What to augment.
+    seed, epoch
+        Where the randomness comes from.
+    mirror, swap
+        The probability of each.
+    """
+
+    def __init__(
+        self, pairs: Dataset[Pair], seed: int, epoch: int, mirror: float = 0.5, swap: float = 0.5
+    ) -> None:
+        self.pairs, self.seed, self.epoch = pairs, seed, epoch
+        self.mirror, self.swap = mirror, swap
+
+    def __len__(self) -> int:
+        return len(self.pairs)  # type: ignore[arg-type]  # torch leaves a data set's length untyped
+
+    def __getitem__(self, index: int) -> Pair:
+        pair = self.pairs[index]
+        mirror, swap = np.random.default_rng((self.seed, self.epoch, index)).random(2)
+        if mirror < self.mirror:
+            pair = pair.mirror()
+        return pair.swap() if swap < self.swap else pair

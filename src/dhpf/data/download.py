@@ -1,0 +1,198 @@
+"""Data sets from their official addresses to a folder of the cache: resumed, verified, unpacked."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Callable
+from http.client import HTTPException
+from pathlib import Path
+from typing import NamedTuple
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+from ..errors import InputError
+from ..files import cache_folder
+from .registry import DatasetInfo, RemoteFile, find_dataset
+from .unpack import unpack
+
+CHUNK = 2**18  # bytes read at a time
+TIMEOUT = 30.0  # seconds without a byte before the connection counts as lost
+
+OnProgress = Callable[[int, "int | None"], None]  # bytes so far, bytes in all where known
+
+
+class Fetched(NamedTuple):
+    """A file on the disk."""
+
+    path: Path
+    sha256: str
+    verified: bool  # against a published checksum
+
+
+class Downloaded(NamedTuple):
+    """A data set on the disk."""
+
+    folder: Path
+    files: tuple[Fetched, ...]  # empty if the folder was there already
+
+
+def dataset_folder(info: DatasetInfo, home: Path | None = None) -> Path:
+    """Where a downloaded data set is, or would be."""
+    return (home or cache_folder()) / "datasets" / info.folder
+
+
+def download(name: str, home: Path | None = None) -> Downloaded:
+    """Download a data set, or what is still missing of it, and unpack it.
+
+    Parameters
+    ----------
+    name
+        ``pf-pascal``, ``pf-willow``, ``caltech-101`` or ``spair-71k``.
+    home
+        The cache folder; by default the one that ``DHPF_HOME`` names, or else the user's.
+
+    Raises
+    ------
+    InputError
+        An address is dead, a checksum is wrong, an archive is unsafe: with what to do by hand.
+    """
+    info = find_dataset(name)
+    folder = dataset_folder(info, home)
+    if folder.exists():
+        return Downloaded(folder, ())
+    downloads = (home or cache_folder()) / "downloads"
+    files = tuple(fetch(remote, downloads, info.page) for remote in info.files)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    # Unpacked beside the final place and renamed at the end: a folder that is there is whole.
+    with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=folder.parent) as temporary:
+        _assemble(info, downloads, Path(temporary)).rename(folder)
+    return Downloaded(folder, files)
+
+
+def _assemble(info: DatasetInfo, downloads: Path, temporary: Path) -> Path:
+    """Unpack the data set's one archive, and add the pair lists that are published elsewhere."""
+    archive, *lists = sorted(info.files, key=lambda remote: remote.top is None)
+    path, ready = downloads / archive.name, temporary / (archive.top or "")
+    try:
+        unpack(path, temporary)
+        if not ready.is_dir():
+            raise InputError(f"{path}: the archive has no folder {archive.top!r}")
+        for name in archive.inner:
+            unpack(ready / name, ready)
+            (ready / name).unlink()
+    except InputError as error:
+        raise InputError(f"{error}; {_set_aside(path, info.page)}") from error
+    for remote in lists:
+        shutil.copyfile(downloads / remote.name, ready / remote.name)
+    return ready
+
+
+def fetch(remote: RemoteFile, folder: Path, page: str) -> Fetched:
+    """Get one file: from the folder if it is there, otherwise from its address, resuming what was begun.
+
+    Parameters
+    ----------
+    remote
+        What to get, and its checksum.
+    folder
+        Where to keep it.
+    page
+        The official page, for the error message of a dead address.
+    """
+    path = folder / remote.name
+    folder.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        part = folder / f"{remote.name}.part"
+        try:
+            _receive_all(remote.url, part)
+        except (OSError, HTTPException) as error:
+            raise InputError(
+                f"could not download {remote.url} ({error}); run again to resume, "
+                f"or get the file from {page} and put it at {path}"
+            ) from error
+        part.replace(path)
+    digest = _sha256(path)
+    if remote.sha256 is not None and digest != remote.sha256:
+        raise InputError(
+            f"{remote.url}: the file has sha256 {digest}, but {remote.sha256} is wanted; "
+            f"{_set_aside(path, page)}"
+        )
+    return Fetched(path, digest, remote.sha256 is not None)
+
+
+def _set_aside(path: Path, page: str) -> str:
+    """Move a file that is no use to a name that nothing takes for complete; returns the advice."""
+    aside = path.replace(path.with_name(f"{path.name}.damaged"))
+    return f"it was moved to {aside}; run again, or get the file from {page} and put it at {path}"
+
+
+def _receive_all(url: str, part: Path) -> None:
+    """Receive until the file is whole; a lost connection is tried again as long as bytes arrive."""
+    columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task(part.stem)
+
+        def show(done: int, total: int | None) -> None:
+            progress.update(task, completed=done, total=total)
+
+        while True:
+            before = _size(part)
+            try:
+                return _receive(url, part, show)
+            except HTTPError:
+                raise
+            except (OSError, HTTPException):
+                if _size(part) <= before:
+                    raise
+
+
+def _receive(url: str, part: Path, show: OnProgress) -> None:
+    """Append to ``part`` what it lacks, or write it anew where the server cannot continue."""
+    have = _size(part)
+    version = part.with_name(f"{part.name}.version")  # what the server called the file that we have begun
+    request = Request(url, headers={"User-Agent": "dhpf"})
+    if have:
+        request.add_header("Range", f"bytes={have}-")
+        if version.exists():
+            request.add_header("If-Range", version.read_text(encoding="utf-8"))
+    try:
+        response = urlopen(request, timeout=TIMEOUT)
+    except HTTPError as error:
+        if error.code != 416:
+            raise
+        error.close()
+        part.unlink()  # nothing lies beyond what we have: whole or of another file, it cannot be told
+        return _receive(url, part, show)
+    with response:
+        if response.status != 206:
+            have = 0
+        length = response.headers["Content-Length"]
+        total = have + int(length) if length else None
+        named = response.headers["ETag"] or response.headers["Last-Modified"]
+        if named and not named.startswith("W/"):  # a weak name does not promise the same bytes
+            version.write_text(named, encoding="utf-8")
+        with part.open("ab" if have else "wb") as out:
+            while chunk := response.read(CHUNK):
+                out.write(chunk)
+                have += len(chunk)
+                show(have, total)
+    if total is not None and have < total:
+        raise ConnectionError(f"the connection was lost after {have} of {total} bytes")
+    version.unlink(missing_ok=True)
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0

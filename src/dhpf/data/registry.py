@@ -1,0 +1,165 @@
+"""The data sets by name: what they are, how they are scored by default, where they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import InputError
+
+if TYPE_CHECKING:
+    from .pairs import PairDataset
+
+PROPOSAL_FLOW = "https://www.di.ens.fr/willow/research/proposalflow"
+PAIR_LISTS = (
+    "https://raw.githubusercontent.com/ignacio-rocco/ncnet/"
+    "8f6839c6738d6c51a06c78810ecbbfe21dcd87ac/datasets/pf-pascal/image_pairs"
+)
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """One file of a data set on the web."""
+
+    url: str
+    name: str  # in the downloads folder, and for a pair list in the data set too
+    sha256: str | None = None  # None where the authors publish none: the download is then not verified
+    top: str | None = None  # of an archive: the folder in it that is the data set
+    inner: tuple[str, ...] = ()  # archives in that folder, to be unpacked there
+
+
+@dataclass(frozen=True)
+class DatasetInfo:
+    """What is known about a data set without opening it."""
+
+    name: str
+    title: str
+    folder: str
+    loader: str  # module:class, imported only when a data set is opened
+    pairs: Mapping[str, int]  # split -> pairs in the official list
+    threshold: str  # of the default protocol: image, box or keypoints; mask-transfer has none
+    page: str
+    files: tuple[RemoteFile, ...]
+    marks: tuple[str, ...]  # patterns of names, any of which tells the data set
+
+
+DATASETS = {
+    info.name: info
+    for info in (
+        DatasetInfo(
+            name="spair-71k",
+            title="SPair-71k",
+            folder="SPair-71k",
+            loader="spair71k:SPair71k",
+            pairs={"trn": 53340, "val": 5384, "test": 12234},
+            threshold="box",
+            page="https://cvlab.postech.ac.kr/research/SPair-71k/",
+            files=(
+                RemoteFile(
+                    "https://cvlab.postech.ac.kr/research/SPair-71k/data/SPair-71k.tar.gz",
+                    "SPair-71k.tar.gz",
+                    top="SPair-71k",
+                ),
+            ),
+            marks=("PairAnnotation", "Layout"),
+        ),
+        DatasetInfo(
+            name="caltech-101",
+            title="Caltech-101",
+            folder="Caltech-101",
+            loader="caltech101:Caltech101",
+            pairs={"test": 1515},
+            threshold="mask-transfer",
+            page="https://data.caltech.edu/records/mzrjq-6wc02",
+            files=(
+                RemoteFile(
+                    "https://data.caltech.edu/records/mzrjq-6wc02/files/caltech-101.zip?download=1",
+                    "caltech-101.zip",
+                    "331234750fc7f77520e50d9565e8b6907b03565e30320da1401130db08c61f91",
+                    top="caltech-101",
+                    inner=("101_ObjectCategories.tar.gz",),
+                ),
+                RemoteFile(
+                    "https://www.di.ens.fr/willow/research/weakalign/other_resources/"
+                    "test_pairs_caltech_with_category.csv",
+                    "test_pairs_caltech_with_category.csv",
+                ),
+            ),
+            marks=("101_ObjectCategories", "test_pairs_caltech_with_category.csv"),
+        ),
+        DatasetInfo(
+            name="pf-willow",
+            title="PF-WILLOW",
+            folder="PF-WILLOW",
+            loader="pf_willow:PFWillow",
+            pairs={"test": 900},
+            threshold="keypoints",
+            page=f"{PROPOSAL_FLOW}/",
+            files=(
+                RemoteFile(f"{PROPOSAL_FLOW}/dataset/PF-dataset.zip", "PF-dataset.zip", top="PF-dataset"),
+            ),
+            marks=("*(*)",),
+        ),
+        DatasetInfo(
+            name="pf-pascal",
+            title="PF-PASCAL",
+            folder="PF-PASCAL",
+            loader="pf_pascal:PFPascal",
+            pairs={"trn": 2940, "val": 308, "test": 299},
+            threshold="image",
+            page=f"{PROPOSAL_FLOW}/",
+            files=(
+                RemoteFile(
+                    f"{PROPOSAL_FLOW}/dataset/PF-dataset-PASCAL.zip",
+                    "PF-dataset-PASCAL.zip",
+                    top="PF-dataset-PASCAL",
+                ),
+                RemoteFile(f"{PAIR_LISTS}/train_pairs.csv", "train_pairs.csv"),
+                RemoteFile(f"{PAIR_LISTS}/val_pairs.csv", "val_pairs.csv"),
+                RemoteFile(f"{PAIR_LISTS}/test_pairs.csv", "test_pairs.csv"),
+            ),
+            marks=("JPEGImages", "*_pairs.csv"),
+        ),
+    )
+}
+
+
+def find_dataset(name: str) -> DatasetInfo:
+    """Look a data set up by its name on the command line."""
+    if name not in DATASETS:
+        near = get_close_matches(name.lower(), DATASETS, 1, cutoff=0.4)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise InputError(f"no data set is called {name!r}{hint} (known: {', '.join(sorted(DATASETS))})")
+    return DATASETS[name]
+
+
+def open_dataset(name: str, root: str | Path, split: str = "test") -> PairDataset:
+    """Open one split of a data set.
+
+    Parameters
+    ----------
+    name
+        ``pf-pascal``, ``pf-willow``, ``caltech-101`` or ``spair-71k``.
+    root
+        The data set's folder.
+    split
+        ``trn``, ``val`` or ``test``; PF-WILLOW and Caltech-101 have ``test`` alone.
+    """
+    module, loader = find_dataset(name).loader.split(":")
+    dataset: PairDataset = getattr(import_module(f".{module}", __package__), loader)(root, split)
+    return dataset
+
+
+def recognise(root: Path) -> DatasetInfo:
+    """Tell which data set a folder holds."""
+    if not root.is_dir():
+        raise InputError(f"{root}: no such folder")
+    for info in DATASETS.values():  # the ones with marks of their own come first
+        if any(next(root.glob(mark), None) for mark in info.marks):
+            return info
+    wanted = "; ".join(f"{info.name} has {' or '.join(info.marks)}" for info in DATASETS.values())
+    raise InputError(f"{root}: not a folder of a known data set ({wanted})")

@@ -1,0 +1,85 @@
+"""SPair-71k: pairs of 18 classes with large changes of viewpoint and scale.
+
+One JSON file for each pair; 53,340 of them in training, so they are read when a pair is asked for.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..errors import InputError
+from .annotations import as_box, as_points, read_json
+from .pairs import Annotation, ClassMap, Entry, Labels, PairDataset
+from .pf_pascal import CLASSES
+
+SPLITS = ("trn", "val", "test")
+LAYOUTS = ("large", "small")
+FLAGS = ("viewpoint_variation", "scale_variation", "truncation", "occlusion")
+COLON_STAND_INS = (":", "_", "-")  # some file systems cannot store the colon of the official names
+
+
+class SPair71k(PairDataset):
+    """SPair-71k.
+
+    Parameters
+    ----------
+    root
+        The folder that holds ``Layout``, ``PairAnnotation`` and ``JPEGImages``.
+    split
+        ``trn``, ``val`` or ``test``.
+    layout
+        ``large`` (all pairs, the one that is quoted) or ``small``.
+    """
+
+    name = "spair-71k"
+
+    def __init__(self, root: str | Path, split: str = "test", layout: str = "large") -> None:
+        self.root, self.split = Path(root), split
+        if split not in SPLITS:
+            raise InputError(f"spair-71k has no split {split!r}; its splits are {', '.join(SPLITS)}")
+        if layout not in LAYOUTS:
+            raise InputError(f"spair-71k has no layout {layout!r}; its layouts are {' and '.join(LAYOUTS)}")
+        path = self.root / "Layout" / layout / f"{split}.txt"
+        try:
+            names = path.read_text(encoding="utf-8").split()
+        except FileNotFoundError:
+            raise InputError(f"{path}: the pair list is missing") from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"{path}: not a readable pair list ({error})") from error
+        if not names:
+            raise InputError(f"{path}: the split is empty, the list holds no pair")
+        self.entries = tuple(self._entry(name, path) for name in names)
+
+    def annotation(self, index: int) -> Annotation:
+        """Read a pair's file: points, boxes, and the variation flags where it has them."""
+        entry = self.entries[index]
+        file = self._annotation_file(entry.id)
+        content = read_json(file)
+        labels = []
+        for prefix, image in (("src", entry.source), ("trg", entry.target)):
+            for key in (f"{prefix}_kps", f"{prefix}_bndbox"):
+                if key not in content:
+                    raise InputError(f"{file}: the annotation has no {key!r}")
+            points = as_points(content[f"{prefix}_kps"], file, f"{prefix}_kps")
+            box = as_box(content[f"{prefix}_bndbox"], file, f"{prefix}_bndbox")
+            labels.append(Labels(points, box, None, self._class_map(image, entry.category)))
+        flags = {flag: int(content[flag]) for flag in FLAGS if flag in content}
+        return Annotation(labels[0], labels[1], flags).checked(file)
+
+    def _entry(self, name: str, listed_in: Path) -> Entry:
+        """``<number>-<source>-<target>:<category>``."""
+        images, _, category = name.partition(":")
+        parts = images.split("-")
+        if len(parts) != 3 or category not in CLASSES:
+            raise InputError(f"{listed_in}: {name!r} is not number-source-target:category")
+        folder = self.root / "JPEGImages" / category
+        return Entry(name, category, folder / f"{parts[1]}.jpg", folder / f"{parts[2]}.jpg")
+
+    def _annotation_file(self, name: str) -> Path:
+        folder = self.root / "PairAnnotation" / self.split
+        candidates = [folder / f"{name.replace(':', mark)}.json" for mark in COLON_STAND_INS]
+        return next((path for path in candidates if path.exists()), candidates[0])
+
+    def _class_map(self, image: Path, category: str) -> ClassMap | None:
+        path = self.root / "Segmentation" / category / f"{image.stem}.png"
+        return ClassMap(path, CLASSES.index(category) + 1) if path.exists() else None

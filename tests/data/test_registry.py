@@ -1,0 +1,54 @@
+"""Data sets by name."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from dhpf import data
+from dhpf.data.mini import make_mini
+from dhpf.data.registry import DATASETS, open_dataset, recognise
+from dhpf.errors import InputError
+from dhpf.evaluate.protocol import protocol_for
+
+
+@pytest.mark.parametrize("name", DATASETS)
+def test_every_name_opens_its_data_set_and_is_recognised(tmp_path, name):
+    make_mini(name, tmp_path)
+    assert recognise(tmp_path).name == name
+    for split in DATASETS[name].pairs:
+        dataset = open_dataset(name, tmp_path, split)
+        assert (dataset.name, dataset.split) == (name, split)
+        assert len({entry.id for entry in dataset.entries}) == len(dataset) > 0
+    with pytest.raises(InputError, match=f"{name} has no split 'dev'"):
+        open_dataset(name, tmp_path, "dev")
+
+
+@pytest.mark.parametrize("name", sorted(DATASETS.keys() - {"caltech-101"}))
+def test_the_threshold_is_that_of_the_default_protocol(name):
+    assert DATASETS[name].threshold == protocol_for(name).threshold
+
+
+def test_a_near_miss_is_told_the_nearest_name(tmp_path):
+    with pytest.raises(InputError, match=r"no data set is called 'PF-PASCL'; did you mean pf-pascal\?"):
+        open_dataset("PF-PASCL", tmp_path)
+
+
+def test_an_unknown_folder_says_what_is_looked_for(tmp_path):
+    with pytest.raises(InputError, match=r"not a folder of a known data set .*pf-pascal has JPEGImages"):
+        recognise(tmp_path)
+    with pytest.raises(InputError, match="no such folder"):
+        recognise(tmp_path / "absent")
+
+
+def test_the_public_names_exist():
+    assert sorted(data.__all__) == sorted(data._HOME)
+    for name in data.__all__:
+        assert getattr(data, name).__name__ == name
+
+
+def test_names_and_images_need_no_torch():
+    code = "import sys, dhpf.data.registry, dhpf.data.images, dhpf.cli.data; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
