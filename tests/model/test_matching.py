@@ -130,6 +130,23 @@ def test_a_match_hears_its_own_offset_most() -> None:
     assert float(votes[59, 70]) == 0.0  # 44 pixels away: beyond three bins of 5.3
 
 
+@pytest.mark.parametrize("compiled", [True, False])
+def test_the_papers_plain_cosine_is_an_option(compiled: bool) -> None:
+    a = torch.zeros(8, 3, 4)
+    a[0, 1, 2] = 1e-3  # tiny, so that the published epsilon shows; all other cells are zero
+    a[1, 0, 0] = 1e-3
+    space = hough_space((12, 16), (12, 16), torch.float32, torch.device("cpu"))
+    for epsilon, cosine in ((1e-3, 1e-6 / (1e-6 + 1e-3)), (0.0, 1.0)):
+        correlation = correlate([a], [a], (3, 4), (3, 4), epsilon)
+        p = correlation.appearance(0, 3, torch.empty(12, 12))
+        assert float(p[6, 6]) == pytest.approx(cosine**2, rel=1e-5)
+        assert float(p.sum()) == pytest.approx(
+            2 * cosine**2, rel=1e-5
+        )  # cell 0 with itself, cell 6 with itself
+        found = match_cells(correlation, space, compiled=compiled)
+        assert found.best[[0, 6]].tolist() == [0, 6] and bool(torch.isfinite(found.confidence).all())
+
+
 def test_resizing_a_single_row_or_column() -> None:
     a, b = torch.randn(4, 1, 9), torch.randn(4, 9, 1)
     correlation = correlate([a], [b], (3, 17), (20, 1))

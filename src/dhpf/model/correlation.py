@@ -19,7 +19,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-NORM_EPSILON = 1e-3  # the published code adds it to the product of norms; the paper does not
+PUBLISHED_EPSILON = 1e-3  # the published code adds it to the product of norms; in the paper it is 0
+SMALLEST_NORM = 1e-15  # keeps 0 / 0 away where a hyperpixel is zero and so is epsilon
 
 Grid = tuple[int, int]  # rows, columns
 
@@ -66,6 +67,7 @@ class FactoredCorrelation:
     coarse: tuple[tuple[Tensor, Tensor], ...]  # (h, w, C), (h', w', C): every other resolution
     norm_a: Tensor  # (N,) lengths of the hyperpixels
     norm_b: Tensor  # (N',)
+    epsilon: float  # added to the product of norms
 
     def base_products(self, rows: slice, out: Tensor) -> Tensor:
         """The base resolution's part of the given matrix rows, written to ``out`` (rows, N')."""
@@ -101,12 +103,16 @@ class FactoredCorrelation:
             lines = part.view(h, w, -1)
             lines = torch.lerp(lines[y.low], lines[y.high], y.t[:, None, None])  # (k, w, N')
             products += x.matrix(w) @ lines
-        return out.div_(self.norm_a[rows, None] * self.norm_b + NORM_EPSILON).relu_().square_()
+        return out.div_(self.norm_a[rows, None] * self.norm_b + self.epsilon).relu_().square_()
 
 
 @torch.no_grad()
 def correlate(
-    blocks_a: Sequence[Tensor], blocks_b: Sequence[Tensor], grid_a: Grid, grid_b: Grid
+    blocks_a: Sequence[Tensor],
+    blocks_b: Sequence[Tensor],
+    grid_a: Grid,
+    grid_b: Grid,
+    epsilon: float = PUBLISHED_EPSILON,
 ) -> FactoredCorrelation:
     """Correlate the chosen blocks of two images.
 
@@ -116,6 +122,8 @@ def correlate(
         The same layers of both images, each (C_l, h_l, w_l), in the order of the network.
     grid_a, grid_b
         Rows and columns of the base blocks, to which the hyperimages would be resized.
+    epsilon
+        Added to the product of norms: as published by default, 0 for the paper's plain cosine.
     """
     levels = _by_resolution(blocks_a, blocks_b)
     base = None
@@ -126,7 +134,7 @@ def correlate(
         else:
             coarse.append((level_a, level_b))
     norms = _norms([a for a, _ in levels], grid_a), _norms([b for _, b in levels], grid_b)
-    return FactoredCorrelation(grid_a, grid_b, base, tuple(coarse), *norms)
+    return FactoredCorrelation(grid_a, grid_b, base, tuple(coarse), *norms, epsilon)
 
 
 def empty_matrix(rows: int, columns: int, like: Tensor) -> Tensor:
@@ -165,7 +173,7 @@ def _resize_columns(small: Tensor, size: Grid, grid: Grid, out: Tensor) -> None:
 def _norms(levels: Sequence[Tensor], grid: Grid) -> Tensor:
     """Lengths of the hyperpixels, (N,)."""
     squares = torch.stack([_squared_lengths(level, grid) for level in levels])
-    return squares.sum(0).clamp_min(0).sqrt().flatten()
+    return squares.sum(0).clamp_min(0).sqrt().clamp_min(SMALLEST_NORM).flatten()
 
 
 def _squared_lengths(level: Tensor, grid: Grid) -> Tensor:

@@ -15,10 +15,11 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from . import kernels
-from .correlation import NORM_EPSILON, FactoredCorrelation, Resizing, Slab, empty_matrix
+from .correlation import FactoredCorrelation, Resizing, Slab, empty_matrix
 from .hough import HoughSpace, spread_votes, sum_by_offset
 from .mutual import TINY, mutual_filter
 
@@ -156,17 +157,18 @@ class CompiledPasses:
     def __init__(self, correlation: FactoredCorrelation, pool: ThreadPoolExecutor, threads: int) -> None:
         self.correlation = correlation
         self.pool, self.threads = pool, threads
+        self.base = _base_arrays(correlation)
 
     def appearance(self, block: Block, out: Tensor) -> Tensor:
         (height, width), (height_b, width_b) = self.correlation.grid_a, self.correlation.grid_b
-        self.correlation.base_products(block.rows, out)
         by_dx = torch.empty(block.stop - block.first, height_b, width + width_b - 1)
         arrays: tuple[Any, ...] = (
             self._array(block, out),
+            *self.base,
             *_slab_arrays(self.correlation.slab(block.first, block.stop)),
             self.correlation.norm_a.numpy(),
             self.correlation.norm_b.numpy(),
-            NORM_EPSILON,
+            self.correlation.epsilon,
             by_dx.numpy(),
         )
         self._in_threads(
@@ -218,6 +220,16 @@ class CompiledPasses:
         step = max(1, count // (6 * self.threads))
         spans = [(start, min(start + step, count), block.first) for start in range(0, count, step)]
         list(self.pool.map(lambda span: work(*span), spans))
+
+
+def _base_arrays(correlation: FactoredCorrelation) -> tuple[np.ndarray, np.ndarray]:
+    """Features of the base resolution, (N, C) and (C, N'), with C padded to a multiple of 8 by zeros."""
+    if correlation.base is None:
+        return np.zeros((len(correlation.norm_a), 0), np.float32), np.zeros(
+            (0, len(correlation.norm_b)), np.float32
+        )
+    a, b = (F.pad(side, (0, -side.shape[1] % 8)) for side in correlation.base)
+    return a.contiguous().numpy(), b.T.contiguous().numpy()
 
 
 def _slab_arrays(slab: Slab) -> tuple[np.ndarray, ...]:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from .backbone import ResNet
-from .correlation import FactoredCorrelation, Grid, correlate
+from .correlation import PUBLISHED_EPSILON, FactoredCorrelation, Grid, correlate
 from .gating import LayerGates
 from .hough import hough_space
 from .matching import MATRIX_BYTES, match_cells
@@ -60,6 +60,7 @@ class HyperpixelFlow(nn.Module):
     def __init__(self, backbone: ResNet) -> None:
         super().__init__()
         self.backbone = backbone
+        self.epsilon = PUBLISHED_EPSILON  # set to 0 for the paper's plain cosine
 
     def candidates(self) -> Sequence[int]:
         """The layers that may be chosen, in order."""
@@ -88,7 +89,7 @@ class HyperpixelFlow(nn.Module):
         """Correlate the given layers of one pair."""
         blocks_a = [self.transform(layer, a.blocks[layer])[0] for layer in layers]
         blocks_b = [self.transform(layer, b.blocks[layer])[0] for layer in layers]
-        return correlate(blocks_a, blocks_b, a.grid, b.grid)
+        return correlate(blocks_a, blocks_b, a.grid, b.grid, self.epsilon)
 
     @torch.no_grad()
     def match(self, a: Features, b: Features, matrix_bytes: int = MATRIX_BYTES) -> PairMatches:
