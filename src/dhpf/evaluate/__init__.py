@@ -1,0 +1,1 @@
+"""A predictions file in, figures out. Nothing here imports torch at import time."""

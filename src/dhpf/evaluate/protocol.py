@@ -1,0 +1,152 @@
+"""What exactly a PCK figure means: five named fields, and presets that others have used.
+
+``docs/protocols.md`` tells where each choice comes from and what it changes.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import NamedTuple
+
+from ..errors import InputError
+from .layout import DIRECTIONS
+
+THRESHOLDS = ("image", "box", "keypoints", "legacy-padded")
+AVERAGES = ("image", "point")
+COMPARISONS = ("<=", "<")
+SQUARE = re.compile(r"square([1-9]\d*)")
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """A point is right if its distance to the truth ``compare`` alpha times the threshold's length."""
+
+    threshold: str
+    """Longer side of the target ``image``, of its object's ``box`` or of its ``keypoints``' extent; or
+    ``legacy-padded``: that extent with one more point at (-1, -1)."""
+    frame: str
+    """Where lengths are measured: ``original`` pixels, or ``square240`` (any side): both images resized to
+    that square, as for the network."""
+    average: str
+    """Over ``image`` pairs (each its own percentage, then their mean), or over every ``point`` at once."""
+    compare: str
+    """``<=`` or ``<``."""
+    direction: str
+    """Points go from the list's first image to its second (``source-to-target``), or back."""
+    name: str = "custom"
+    """Of the preset; two protocols are the same if their fingerprints are."""
+
+    def __post_init__(self) -> None:
+        choices = {
+            "threshold": THRESHOLDS,
+            "average": AVERAGES,
+            "compare": COMPARISONS,
+            "direction": DIRECTIONS,
+        }
+        for field, allowed in choices.items():
+            if getattr(self, field) not in allowed:
+                raise unknown(f"protocol field {field}", getattr(self, field), allowed)
+        if self.frame != "original" and not SQUARE.fullmatch(self.frame):
+            raise unknown("protocol field frame", self.frame, ("original", "square240"))
+
+    @property
+    def side(self) -> int | None:
+        """Side of the square frame in pixels; None: original pixels."""
+        square = SQUARE.fullmatch(self.frame)
+        return int(square[1]) if square else None
+
+    def described(self, kind: str = "keypoints") -> dict[str, str]:
+        """The fields that matter for ``keypoints``, or for ``polygons`` (compared as masks)."""
+        names = FIELDS if kind == "keypoints" else ("frame", "direction")
+        return {name: getattr(self, name) for name in names}
+
+    def fingerprint(self, kind: str = "keypoints") -> str:
+        """One line that goes with every figure."""
+        metric = "pck" if kind == "keypoints" else "masks"
+        return f"{metric}[{' '.join(f'{name}={value}' for name, value in self.described(kind).items())}]"
+
+
+FIELDS = tuple(each.name for each in fields(Protocol) if each.name != "name")
+
+
+class Preset(NamedTuple):
+    """A protocol, its threshold by data set."""
+
+    summary: str
+    thresholds: Mapping[str, str]
+    frame: str
+    average: str = "image"
+    compare: str = "<="
+    direction: str = DIRECTIONS[0]
+
+
+PAPER = {"pf-pascal": "image", "pf-willow": "keypoints", "spair-71k": "box", "caltech-101": "image"}
+
+PRESETS = {
+    "dhpf": Preset("the DHPF paper's choices, with the intended threshold on PF-WILLOW", PAPER, "square240"),
+    "dhpf-legacy": Preset(
+        "what the published DHPF code computes, padded PF-WILLOW keypoints included",
+        PAPER | {"pf-willow": "legacy-padded"},
+        "square240",
+    ),
+    "original": Preset("the paper's thresholds and average, in original pixels (as HPF)", PAPER, "original"),
+    "per-point": Preset(
+        "every keypoint counts the same, in original pixels (SPair-71k in later papers)",
+        PAPER,
+        "original",
+        average="point",
+    ),
+    "nc-net": Preset(
+        "SCNet's and NC-Net's PF-PASCAL: a 224-px square, from the list's second image to the first",
+        {"pf-pascal": "image"},
+        "square224",
+        direction=DIRECTIONS[1],
+    ),
+}
+DEFAULT_PRESET = "dhpf"
+
+
+def protocol_for(dataset: str, preset: str = DEFAULT_PRESET, changes: Iterable[str] = ()) -> Protocol:
+    """The preset for a data set, with single fields changed.
+
+    Parameters
+    ----------
+    dataset
+        ``pf-pascal``, ``pf-willow``, ``caltech-101`` or ``spair-71k``; any other name if ``changes`` sets
+        the threshold.
+    changes
+        ``field=value`` each, e.g. ``average=point`` or ``compare=<``.
+    """
+    if preset not in PRESETS:
+        raise unknown("protocol", preset, PRESETS)
+    changed = dict(_parse(change) for change in changes)
+    chosen = PRESETS[preset]
+    threshold = changed.get("threshold", chosen.thresholds.get(dataset))
+    if threshold is None:
+        raise InputError(
+            f"protocol {preset!r} sets no threshold for data set {dataset!r}; "
+            f"choose one: --set threshold={'|'.join(THRESHOLDS)}"
+        )
+    protocol = Protocol(
+        threshold, chosen.frame, chosen.average, chosen.compare, chosen.direction, name=preset
+    )
+    return replace(protocol, **changed, name="custom") if changed else protocol
+
+
+def _parse(change: str) -> tuple[str, str]:
+    field, equals, value = change.partition("=")
+    if not equals:
+        raise InputError(f"protocol change {change!r}; wanted: field=value, e.g. average=point")
+    if field not in FIELDS:
+        raise unknown("protocol field", field, FIELDS)
+    return field, value
+
+
+def unknown(what: str, given: str, known: Iterable[str]) -> InputError:
+    """An error that names the nearest of what is known."""
+    names = list(known)
+    nearest = difflib.get_close_matches(given, names, n=1, cutoff=0)
+    return InputError(f"unknown {what} {given!r}; did you mean {nearest[0]!r}? Known: {', '.join(names)}")

@@ -1,0 +1,49 @@
+"""Where predictions come from: the code, and the images that a model was trained on."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+from pathlib import Path
+
+from .. import __version__
+from ..model.checkpoint import read_metadata
+from ..model.weights import MODELS
+
+PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def code_version() -> str:
+    """The commit of the source tree that runs, with '+' if the package was changed since; else the version."""
+
+    def git(*words: str) -> str:
+        try:
+            done = subprocess.run(["git", *words], cwd=PACKAGE, capture_output=True, text=True, check=False)
+        except OSError:  # no git
+            return ""
+        return done.stdout.strip() if done.returncode == 0 else ""
+
+    # A package that was installed somewhere below another project's tree is not of that tree.
+    if git("ls-files", "--full-name", "__init__.py") != "src/dhpf/__init__.py":
+        return __version__
+    return git("describe", "--always") + ("+" if git("status", "--porcelain", "--", ".") else "")
+
+
+def training_images(model: str) -> tuple[str, ...] | None:
+    """The images that a model was trained on, by name; None if it does not say.
+
+    Fixed layers are not trained. A head file names its images in the metadata under ``training_images``, one
+    a line.
+    """
+    if model in MODELS:
+        return ()
+    if not Path(model).is_file():
+        return None
+    names = read_metadata(Path(model)).get("training_images")
+    return None if names is None else tuple(names.splitlines())
+
+
+def file_digest(path: Path) -> str:
+    """What tells a file from another under the same name."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
