@@ -172,20 +172,21 @@ def _resize_columns(small: Tensor, size: Grid, grid: Grid, out: Tensor) -> None:
 
 def _norms(levels: Sequence[Tensor], grid: Grid) -> Tensor:
     """Lengths of the hyperpixels, (N,)."""
-    squares = torch.stack([_squared_lengths(level, grid) for level in levels])
+    squares = torch.stack([squared_lengths(level, grid) for level in levels])
     return squares.sum(0).clamp_min(0).sqrt().clamp_min(SMALLEST_NORM).flatten()
 
 
-def _squared_lengths(level: Tensor, grid: Grid) -> Tensor:
-    """|resized feature|^2 on the grid, (H, W), of one resolution (h, w, C).
+def squared_lengths(level: Tensor, grid: Grid) -> Tensor:
+    """|resized feature|^2 on the grid, (..., H, W), of one resolution (..., h, w, C).
 
     Resizing mixes four neighbouring cells, so the squared length is a quadratic form in their inner
     products: of each cell with itself and with its neighbours to the right, below and across.
     """
-    if level.shape[:2] == grid:
-        return level.square().sum(2)
+    rows, columns = level.shape[-3:-1]
+    if (rows, columns) == grid:
+        return level.square().sum(-1)
     kind = level.dtype, level.device
-    y, x = resizing(level.shape[0], grid[0], *kind), resizing(level.shape[1], grid[1], *kind)
+    y, x = resizing(rows, grid[0], *kind), resizing(columns, grid[1], *kind)
 
     def along(axis: Resizing, same: Tensor, next_one: Tensor) -> Tensor:
         """(1 - t)^2 <f, f> + 2 t (1 - t) <f, g> + t^2 <g, g> along the last axis; g is f's neighbour."""
@@ -193,8 +194,11 @@ def _squared_lengths(level: Tensor, grid: Grid) -> Tensor:
         cross = F.pad(next_one, (0, 1))[..., axis.low]
         return (1 - t) ** 2 * same[..., axis.low] + 2 * t * (1 - t) * cross + t**2 * same[..., axis.high]
 
-    straight = (level[:-1] * level[1:]).sum(2)  # (h - 1, w)
-    across = ((level[:-1, :-1] * level[1:, 1:]).sum(2) + (level[:-1, 1:] * level[1:, :-1]).sum(2)) / 2
-    within = along(x, level.square().sum(2), (level[:, :-1] * level[:, 1:]).sum(2))  # (h, W)
-    between = along(x, straight, across)  # (h - 1, W)
-    return along(y, within.T, between.T).T
+    upper, lower = level[..., :-1, :, :], level[..., 1:, :, :]
+    straight = (upper * lower).sum(-1)  # (..., h - 1, w)
+    falling = (upper[..., :-1, :] * lower[..., 1:, :]).sum(-1)
+    rising = (upper[..., 1:, :] * lower[..., :-1, :]).sum(-1)
+    to_right = (level[..., :-1, :] * level[..., 1:, :]).sum(-1)  # (..., h, w - 1)
+    within = along(x, level.square().sum(-1), to_right)  # (..., h, W)
+    between = along(x, straight, (falling + rising) / 2)  # (..., h - 1, W)
+    return along(y, within.mT, between.mT).mT

@@ -5,6 +5,7 @@ B batch (pairs)  L layers  C channels of one layer  N cells of the source grid
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -54,7 +55,7 @@ class PairMatches(NamedTuple):
     probability: Tensor | None  # (B, L) how sure each gate was to be on; None if layers are fixed
 
 
-class HyperpixelFlow(nn.Module):
+class HyperpixelFlow(nn.Module, ABC):
     """What both networks share: choose layers, correlate them, vote, filter."""
 
     def __init__(self, backbone: ResNet) -> None:
@@ -62,17 +63,17 @@ class HyperpixelFlow(nn.Module):
         self.backbone = backbone
         self.epsilon = PUBLISHED_EPSILON  # set to 0 for the paper's plain cosine
 
+    @abstractmethod
     def candidates(self) -> Sequence[int]:
         """The layers that may be chosen, in order."""
-        raise NotImplementedError
 
+    @abstractmethod
     def choose(self, a: Features, b: Features) -> tuple[list[tuple[int, ...]], Tensor | None]:
         """The chosen layers of each pair, and how sure each gate was."""
-        raise NotImplementedError
 
+    @abstractmethod
     def transform(self, layer: int, block: Tensor) -> Tensor:
         """The chosen block as it enters the hyperimage."""
-        raise NotImplementedError
 
     @torch.no_grad()
     def features(self, images: Tensor) -> Features:
