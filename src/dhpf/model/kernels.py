@@ -20,6 +20,7 @@ Floats = NDArray[np.float32]
 Integers = NDArray[np.int64]
 
 TILE = 360  # targets a tile: 8 channels of them and one result fit the first-level cache
+ROUNDING = np.float32(1.0001)  # more than the errors of the few products that it allows for
 Kernel = TypeVar("Kernel", bound=Callable[..., None])
 
 
@@ -147,26 +148,27 @@ def maxima_rows(
     first: int,
     block: Floats,
     votes: Floats,
-    row_maxima: Floats,
+    line_maxima: Floats,
     column_maxima: Floats,
 ) -> None:
-    """Row maxima (k, W) and this range's column maxima (H', W') of appearance times votes."""
+    """Maxima of appearance times votes: of each source cell with each target grid row, (k, W, H'), and of
+    each target cell, this range's (H', W')."""
     width = block.shape[1]
     height_b, width_b = column_maxima.shape
     height = votes.shape[0] - height_b + 1
     for row in range(start, stop):
         for x in range(width):
-            best = np.float32(0)
             shift = width - 1 - x
             for ty in range(height_b):
                 line = block[row, x, ty * width_b : (ty + 1) * width_b]
                 vote = votes[ty - (first + row) + height - 1, shift : shift + width_b]
                 columns = column_maxima[ty]
+                best = np.float32(0)
                 for tx in range(width_b):
                     confidence = line[tx] * vote[tx]
                     columns[tx] = max(columns[tx], confidence)
                     best = max(best, confidence)
-            row_maxima[row, x] = best
+                line_maxima[row, x, ty] = best
 
 
 @_compiled
@@ -176,13 +178,17 @@ def best_rows(
     first: int,
     block: Floats,
     votes: Floats,
-    row_maxima: Floats,
+    line_maxima: Floats,
     column_maxima: Floats,
     tiny: float,
     best: Integers,
     value: Floats,
 ) -> None:
-    """Soft mutual filter, then each source cell's best target (k, W) and its filtered confidence (k, W)."""
+    """Soft mutual filter, then each source cell's best target (k, W) and its filtered confidence (k, W).
+
+    The filter only lowers a confidence c, to at most c * c / (row maximum): target grid rows that cannot beat
+    the best so far are not looked at.
+    """
     width = block.shape[1]
     height_b, width_b = column_maxima.shape
     height = votes.shape[0] - height_b + 1
@@ -192,11 +198,14 @@ def best_rows(
     filtered = np.empty(width_b, np.float32)
     for row in range(start, stop):
         for x in range(width):
-            of_row = one / max(row_maxima[row, x], floor)
+            maxima = line_maxima[row, x]
+            of_row = one / max(maxima.max(), floor)
             shift = width - 1 - x
             top = np.float32(-1)
             where = 0
             for ty in range(height_b):
+                if maxima[ty] * (maxima[ty] * of_row) * ROUNDING <= top:
+                    continue
                 line = block[row, x, ty * width_b : (ty + 1) * width_b]
                 vote = votes[ty - (first + row) + height - 1, shift : shift + width_b]
                 columns = of_columns[ty]

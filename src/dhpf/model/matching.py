@@ -54,10 +54,10 @@ class Passes(Protocol):
         """Write p(m_a) of the block to ``out`` (k*W, N') and return its sums by offset."""
 
     def maxima(self, block: Block, values: Tensor, votes: Tensor) -> tuple[Tensor, Tensor]:
-        """Row maxima (k*W,) and column maxima (N',) of p(m_a) times votes."""
+        """Maxima of p(m_a) times votes: of the block's rows, as ``best`` takes them, and of columns (N',)."""
 
     def best(
-        self, block: Block, values: Tensor, votes: Tensor, row_maxima: Tensor, column_maxima: Tensor
+        self, block: Block, values: Tensor, votes: Tensor, maxima: Tensor, column_maxima: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Best target (k*W,) after the mutual filter, and its filtered confidence."""
 
@@ -141,9 +141,9 @@ class TorchPasses:
         return confidence.amax(1), confidence.amax(0)
 
     def best(
-        self, block: Block, values: Tensor, votes: Tensor, row_maxima: Tensor, column_maxima: Tensor
+        self, block: Block, values: Tensor, votes: Tensor, maxima: Tensor, column_maxima: Tensor
     ) -> tuple[Tensor, Tensor]:
-        filtered = mutual_filter(self._confidence(block, values, votes), row_maxima, column_maxima)
+        filtered = mutual_filter(self._confidence(block, values, votes), maxima, column_maxima)
         value, index = filtered.max(1)
         return index, value
 
@@ -180,27 +180,26 @@ class CompiledPasses:
         return sums
 
     def maxima(self, block: Block, values: Tensor, votes: Tensor) -> tuple[Tensor, Tensor]:
-        count, width = block.stop - block.first, block.width
-        row_maxima = torch.empty(count, width)
-        column_maxima = torch.zeros(count, *self.correlation.grid_b)
-        rows, columns = row_maxima.numpy(), column_maxima.numpy()
-        inputs = self._array(block, values), votes.numpy(), rows
-        # Each range has its own column maxima: the one at the index of its first row.
+        count, grid_b = block.stop - block.first, self.correlation.grid_b
+        lines = torch.empty(count, block.width, grid_b[0])
+        columns = np.zeros((count, *grid_b), np.float32)
+        inputs = self._array(block, values), votes.numpy(), lines.numpy()
+        # Each range has its own column maxima: those at the index of its first row.
         self._in_threads(
             block,
             lambda start, stop, first: kernels.maxima_rows(start, stop, first, *inputs, columns[start]),
         )
-        return row_maxima.flatten(), column_maxima.amax(0).flatten()
+        return lines, torch.from_numpy(columns.max(axis=0).reshape(-1))
 
     def best(
-        self, block: Block, values: Tensor, votes: Tensor, row_maxima: Tensor, column_maxima: Tensor
+        self, block: Block, values: Tensor, votes: Tensor, maxima: Tensor, column_maxima: Tensor
     ) -> tuple[Tensor, Tensor]:
         shape = block.stop - block.first, block.width
         index, value = torch.empty(shape, dtype=torch.long), torch.empty(shape)
         arrays = (
             self._array(block, values),
             votes.numpy(),
-            row_maxima.view(shape).numpy(),
+            maxima.numpy(),
             column_maxima.view(self.correlation.grid_b).numpy(),
             TINY,
             index.numpy(),
