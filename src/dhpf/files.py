@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeAlias
@@ -29,13 +29,12 @@ def check_writable(path: Path) -> None:
             raise InputError(f"cannot write {path}: it is a folder; give a file name")
         if path.exists() and not path.is_file():
             raise InputError(f"cannot write {path}: it is a device or a pipe; give a file name")
-        folder = _real(path).parent
-        if not folder.is_dir():
+        if not _real(path).parent.is_dir():
             raise InputError(f"cannot write {path}: there is no folder {path.parent}; create it first")
         if path.exists() and not os.access(path, os.W_OK):
             raise InputError(f"cannot write {path}: it is write-protected; choose another name")
-        with tempfile.TemporaryFile(dir=folder):  # permissions do not tell all: read-only discs, quotas
-            pass
+        _partial(path).touch()  # permissions do not tell all: read-only discs, quotas, too long names
+        _partial(path).unlink()
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}; choose another place") from None
 
@@ -46,23 +45,28 @@ def write_atomically(path: Path, write: Writer) -> None:
 
 
 def write_together(files: Mapping[Path, Writer]) -> None:
-    """Fill temporary files beside all the paths, then move them there in order: all of them, or none.
-
-    A temporary name is fixed by the final one, so what a killed process left behind is overwritten, not
-    added to. It keeps the ending, from which libraries tell the format.
-    """
-    temporary = {path: _real(path).with_name(f".{path.stem}.partial{path.suffix}") for path in files}
+    """Fill temporary files beside all the paths, then move them there in order: all of them, or none."""
     try:
         for path, write in files.items():
-            write(temporary[path])
-        for path, written in temporary.items():
-            written.replace(_real(path))
+            write(_partial(path))
+        for path in files:
+            _partial(path).replace(_real(path))
     except (OSError, ValueError) as error:  # encoders answer a picture that is too large with ValueError
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"cannot write {path}: {reason}") from None
     finally:
-        for written in temporary.values():
-            written.unlink(missing_ok=True)
+        for path in files:
+            with contextlib.suppress(OSError):
+                _partial(path).unlink(missing_ok=True)
+
+
+def _partial(path: Path) -> Path:
+    """The temporary file for a path.
+
+    Its name is fixed by the final one, so what a killed process left behind is overwritten, not added to. It
+    keeps the ending, from which libraries tell the format.
+    """
+    return _real(path).with_name(f".{path.stem}.partial{path.suffix}")
 
 
 def _real(path: Path) -> Path:

@@ -20,7 +20,7 @@ from .points import read_points
 
 @dataclass(frozen=True)
 class Wanted:
-    """What all pairs of a run have in common; kept with the results, so that a resumed run is the same one."""
+    """What all pairs of a run have in common; kept with the results, so that a resumed run is the same."""
 
     model: str
     size: tuple[int, int]

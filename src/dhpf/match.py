@@ -117,7 +117,7 @@ class Match:
     def to_dict(self, points: ArrayLike | None = None) -> dict[str, Any]:
         """What ``--json`` writes: points, their matches and confidences, layers, model, image sizes."""
         given = self._given(points)
-        probability = self.layer_probability
+        sure = self.layer_probability
         return {
             "model": self.model,
             "source_size": list(self.source.size),
@@ -127,7 +127,7 @@ class Match:
             "target_points": np.round(self.transfer(given), 3).tolist(),
             "confidence": np.round(self.confidence_at(given), 6).tolist(),
             "layers": list(self.layers),
-            "layer_probability": None if probability is None else np.round(probability, 6).tolist(),
+            "layer_probability": None if sure is None else np.round(sure.astype(float), 6).tolist(),
         }
 
     @cached_property

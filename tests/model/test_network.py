@@ -116,8 +116,9 @@ def test_bounded_memory_gives_the_same_matches(dynamic: DHPF) -> None:
     assert_close(kept.confidence, recomputed.confidence)
 
 
-def test_a_photo_matches_itself(backbone: ResNet) -> None:
+@pytest.mark.parametrize("size", [(64, 64), (96, 128), (160, 160), (200, 121), (240, 240), (256, 256)])
+def test_a_photo_matches_itself_at_any_size(backbone: ResNet, size: tuple[int, int]) -> None:
     network = HPF(backbone, (0, 2, 5))
-    photo = images(1, 120, 120, seed=13)
+    photo = images(1, *size, seed=13)
     result = network(photo, photo)
-    assert (result.best[0] == torch.arange(900)).float().mean() > 0.99
+    assert (result.best[0] == torch.arange(result.best.shape[1])).float().mean() > 0.99

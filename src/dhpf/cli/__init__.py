@@ -9,7 +9,7 @@ import typer
 
 from .. import __version__
 from ..errors import InputError
-from . import match, models
+from . import data, evaluate, match, models, score
 
 app = typer.Typer(
     name="dhpf",
@@ -23,6 +23,11 @@ app.command("match")(match.match)
 app.command("match-many")(match.match_many)
 app.command("models")(models.models)
 app.command("import-checkpoint")(models.import_checkpoint)
+app.add_typer(data.app, name="data")
+app.command("predict")(evaluate.predict)
+app.command("score")(score.score)
+app.command("evaluate")(evaluate.evaluate)
+app.command("beam-search")(evaluate.beam_search)
 
 
 def _version(show: bool) -> None:

@@ -10,24 +10,17 @@ import typer
 
 def models() -> None:
     """List the models: where their weights come from, and their measured figures."""
-    from rich.console import Console
-    from rich.table import Table
-
     from ..model.weights import BACKBONES, DEFAULT_MODEL, MODELS
 
-    table = Table(title="Models", title_justify="left")
-    for heading in ("name", "what it is", "layers", "backbone weights", "measured here"):
-        table.add_column(heading)
     for entry in MODELS.values():
         weights = BACKBONES[entry.backbone]
-        where = "bundled" if weights.bundled else "downloaded at first use"
-        figures = "\n".join(f"{what}: {value}" for what, value in entry.figures.items()) or "-"
-        name = f"{entry.name}\n(default)" if entry.name == DEFAULT_MODEL else entry.name
-        layers = ", ".join(map(str, entry.layers)) or "chosen per pair"
-        table.add_row(
-            name, entry.description, layers, f"{weights.origin}; {weights.licence}; {where}", figures
-        )
-    Console().print(table)
+        where = "bundled" if weights.bundled else f"downloaded at first use from {weights.source}"
+        typer.echo(f"{entry.name} (default)" if entry.name == DEFAULT_MODEL else entry.name)
+        typer.echo(f"  what      {entry.description}")
+        typer.echo(f"  layers    {', '.join(map(str, entry.layers)) or 'chosen for each pair'}")
+        typer.echo(f"  backbone  {weights.name}: {weights.origin}; {weights.licence}; {where}")
+        for what, value in entry.figures.items():
+            typer.echo(f"  measured  {what}: {value}")
 
 
 def import_checkpoint(

@@ -6,15 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from ..evaluate.leakage import read_training_list
-from ..evaluate.predictions import Predictions
-from ..evaluate.protocol import DEFAULT_PRESET, PRESETS, protocol_for
-from ..evaluate.report import to_html
-from ..evaluate.score import ALPHAS, score_predictions
-from ..evaluate.storage import write_file
-from ..evaluate.tables import print_score, to_csv, to_json, to_markdown
+from ..evaluate.protocol import ALPHAS, DEFAULT_PRESET, PRESETS, protocol_for
 from ..files import check_writable
 
 PRESET_HELP = "; ".join(f"{name}: {preset.summary}" for name, preset in PRESETS.items())
@@ -40,6 +33,15 @@ def score(
     root: Annotated[Path | None, typer.Option(help="The data set's folder: photos for the gallery.")] = None,
 ) -> None:
     """Score a predictions file under a protocol."""
+    from rich.console import Console
+
+    from ..evaluate.leakage import read_training_list
+    from ..evaluate.predictions import Predictions
+    from ..evaluate.report import to_html
+    from ..evaluate.score import score_predictions
+    from ..evaluate.storage import write_file
+    from ..evaluate.tables import print_score, to_csv, to_json, to_markdown
+
     for path in (json, csv, markdown, html):
         if path is not None:
             check_writable(path)

@@ -35,9 +35,9 @@ def load_network(model: str = DEFAULT_MODEL, backbone: Path | None = None) -> Hy
         entry = MODELS[model]
         return HPF(load_backbone(entry.backbone, backbone), entry.layers).eval()
     path = Path(model)
-    if path.suffix != ".safetensors" and not path.exists():
+    if not path.suffix and not path.exists():
         raise unknown("model", model, MODELS)
-    if path.suffix in (".pt", ".pth"):
+    if path.exists() and path.suffix in (".pt", ".pth"):
         command = f"dhpf import-checkpoint {path} OUT.safetensors"
         raise InputError(f"{path} is not a head file; import a published checkpoint first: {command}")
     return load_head(path, backbone)

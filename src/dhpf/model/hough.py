@@ -23,10 +23,11 @@ from .correlation import Grid
 
 CELLS = 8192  # of the Hough space, about
 SMOOTHING = 7  # side of the Gaussian over the Hough space, in bins
+PUBLISHED_SIZE = (240, 240)
 
 
 class HoughSpace(NamedTuple):
-    """How much a match with one offset hears of one with another: the Gaussian of their bins' distance."""
+    """How much a match with one offset hears of one with another: the Gaussian of their distance."""
 
     vertical: Tensor  # (H + H' - 1, H + H' - 1)
     horizontal: Tensor  # (W + W' - 1, W + W' - 1)
@@ -40,32 +41,36 @@ class HoughSpace(NamedTuple):
 def hough_space(size_a: Grid, size_b: Grid, dtype: torch.dtype, device: torch.device) -> HoughSpace:
     """The Hough space of two images with the given (height, width) in pixels of the network's input.
 
-    It spans the sum of both sizes, in about 8192 square bins.
+    It spans the sum of both sizes, in about 8192 square bins. At the published size, offsets are rounded down
+    to whole bins, as there. At other sizes that would alias with the cells' distance of 4 pixels (more
+    offsets in some bins than in others, and a photo would not even match itself), so offsets keep their
+    exact places.
     """
     side = math.sqrt((size_a[0] + size_b[0]) * (size_a[1] + size_b[1]) / CELLS)
     axes = []
     for a, b in zip(size_a, size_b, strict=True):
         offset = torch.arange(1 - grid_cells(a), grid_cells(b), dtype=torch.float64) * BASE_STRIDE
-        bins = ((offset + a) / side).floor().long()
-        distance = (bins[:, None] - bins).abs()
-        heard = F.pad(
-            gaussian(SMOOTHING)[SMOOTHING // 2 :], (0, 1)
-        )  # by distance in bins; 0 beyond the kernel
-        axes.append(heard[distance.clamp_max(len(heard) - 1)].to(device, dtype))
+        place = (offset + a) / side  # in bins
+        if size_a == size_b == PUBLISHED_SIZE:
+            place = place.floor()
+        axes.append(gaussian(place[:, None] - place).to(device, dtype))
     return HoughSpace(*axes)
+
+
+def gaussian(distance: Tensor) -> Tensor:
+    """The smoothing along one axis by distance in bins: over 7 bins, its half width at half maximum 1.75.
+
+    Cut off at half of the 7 bins, and scaled so that whole bins add up to 1.
+    """
+    variance = (SMOOTHING / 2 / 2.354) ** 2
+    whole = torch.arange(SMOOTHING, dtype=distance.dtype) - SMOOTHING // 2
+    weights = torch.exp(-distance.square() / (2 * variance)) * (distance.abs() <= SMOOTHING / 2)
+    return weights / torch.exp(-whole.square() / (2 * variance)).sum()
 
 
 def grid_cells(pixels: int) -> int:
     """Cells of the base block along one axis of that many pixels: halved twice, rounded up."""
     return (((pixels + 1) // 2) + 1) // 2
-
-
-def gaussian(side: int) -> Tensor:
-    """Normalised Gaussian over ``side`` bins, its full width at half maximum half of them: (side,)."""
-    variance = (side / 2 / 2.354) ** 2
-    x = torch.arange(side, dtype=torch.float64) - (side - 1) / 2
-    weights = torch.exp(-x.square() / (2 * variance))
-    return weights / weights.sum()
 
 
 def sum_by_offset(block: Tensor, first_row: int, grid_a: Grid, grid_b: Grid) -> Tensor:

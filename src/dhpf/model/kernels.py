@@ -10,7 +10,7 @@ H, W source grid  H', W' target grid  N = H*W  N' = H'*W'  k grid rows of one bl
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numba import njit
@@ -27,9 +27,16 @@ Kernel = TypeVar("Kernel", bound=Callable[..., None])
 def _compiled(kernel: Kernel) -> Kernel:
     """Compile for vector units: sums may be reordered and products fused (inf and nan keep their meaning);
     a division by zero does not raise. The code is cached beside this file or, if that cannot be written,
-    in the user's cache folder."""
-    fast = {"reassoc", "contract", "arcp", "nsz"}
-    return cast(Kernel, njit(kernel, nogil=True, cache=True, error_model="numpy", fastmath=fast))
+    in the user's cache folder; if neither can, it is compiled in every process."""
+    options: dict[str, Any] = {
+        "nogil": True,
+        "error_model": "numpy",
+        "fastmath": {"reassoc", "contract", "arcp", "nsz"},
+    }
+    try:
+        return cast(Kernel, njit(kernel, cache=True, **options))
+    except RuntimeError:  # numba found no folder that it may write
+        return cast(Kernel, njit(kernel, **options))
 
 
 @_compiled

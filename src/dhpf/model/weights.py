@@ -116,9 +116,8 @@ DEFAULT_MODEL = "hpf-resnet50"
 def unknown(kind: str, given: str, known: Iterable[str]) -> InputError:
     """The error for a name that is not known; names the nearest that is."""
     names = sorted(known)
-    near = difflib.get_close_matches(given, names, n=1, cutoff=0.3)
-    hint = f"did you mean {near[0]}? " if near else ""
-    return InputError(f"unknown {kind} '{given}': {hint}known are {', '.join(names)}")
+    near = difflib.get_close_matches(given, names, n=1, cutoff=0.0)[0]
+    return InputError(f"unknown {kind} '{given}': did you mean {near}? known are {', '.join(names)}")
 
 
 def load_backbone(name: str, file: Path | None = None) -> ResNet:

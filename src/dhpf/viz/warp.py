@@ -42,10 +42,10 @@ def warp_to_target(match: Match, points: Points) -> Image.Image:
         strip = slice(top, top + step)
         place = np.meshgrid(rows[strip], columns, indexing="ij")
         x, y = (map_coordinates(origin[..., axis], place, order=1) for axis in (0, 1))
+        seen = (x > -0.5) & (x < match.source.width) & (y > -0.5) & (y < match.source.height)
         for channel in range(3):
-            warped[strip, :, channel] = map_coordinates(
-                photo[..., channel], [y, x], order=1, mode="grid-constant"
-            )
+            sampled = map_coordinates(photo[..., channel], [y, x], order=1, mode="nearest")
+            warped[strip, :, channel] = sampled * seen
     return Image.fromarray(warped)
 
 

@@ -1,0 +1,220 @@
+"""``dhpf predict``, ``dhpf evaluate`` and ``dhpf beam-search``."""
+
+from __future__ import annotations
+
+import tempfile
+from json import dumps
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from ..baselines.beam_search import ALPHA, BEAM, MOST_LAYERS, Step
+from ..errors import InputError
+from ..evaluate.protocol import ALPHAS, DEFAULT_PRESET, DIRECTIONS, protocol_for
+from ..files import check_writable
+from .match import Backbone, Device, Model, Size, parse_size
+from .score import PRESET_HELP, score
+
+if TYPE_CHECKING:
+    from ..data.pairs import PairDataset
+
+MOST_SKIPS = 10  # shown one by one
+
+Dataset = Annotated[str, typer.Option(help="pf-pascal, pf-willow, caltech-101 or spair-71k.")]
+Root = Annotated[Path, typer.Option(metavar="DIR", help="The data set's folder.")]
+Split = Annotated[str, typer.Option(help="trn, val or test; some data sets have test alone.")]
+Layout = Annotated[
+    Optional[str], typer.Option(metavar="large|small", help="Of SPair-71k: which of its lists; else large.")
+]
+Direction = Annotated[
+    str, typer.Option(metavar="|".join(DIRECTIONS), help="Which way points go in each pair of the list.")
+]
+Workers = Annotated[
+    Optional[int],
+    typer.Option(min=1, help="Images and pairs to compute side by side; default: one for each processor."),
+]
+Cache = Annotated[int, typer.Option(metavar="MB", min=1, help="Memory for images' features.")]
+ProtocolName = Annotated[str, typer.Option(help=f"What PCK means. {PRESET_HELP}.")]
+Changes = Annotated[
+    list[str], typer.Option("--set", help="Change a field of the protocol, e.g. average=point; repeat.")
+]
+
+
+def predict(
+    dataset: Dataset,
+    root: Root,
+    out: Annotated[Path, typer.Option(metavar="FILE.npz", help="The predictions file.")],
+    split: Split = "test",
+    model: Model = None,
+    layout: Layout = None,
+    direction: Direction = DIRECTIONS[0],
+    size: Size = None,
+    device: Device = "cpu",
+    backbone: Backbone = None,
+    workers: Workers = None,
+    cache: Cache = 1024,
+) -> None:
+    """Predict the points of a benchmark's pairs, and store them in a file for 'dhpf score'.
+
+    Stopped or killed, the same command goes on where it was. Under torchrun the pairs are shared out; the
+    file is the same, bit by bit:
+
+      dhpf predict --dataset pf-pascal --root PF-PASCAL --out predictions.npz
+
+      torchrun --nproc-per-node 2 --no-python dhpf predict --dataset pf-pascal --root PF-PASCAL --out p.npz
+    """
+    sides = parse_size(size) if size else None
+
+    pairs = _open(dataset, root, split, layout)
+
+    from ..evaluate.predict import predict as predict_pairs
+    from ..matcher import DEFAULT_SIZE, load
+    from ..model.weights import DEFAULT_MODEL
+
+    done = predict_pairs(
+        load(model or DEFAULT_MODEL, sides or DEFAULT_SIZE, device, backbone),
+        pairs,
+        out,
+        split=split if layout in (None, "large") else f"{split}, {layout} layout",
+        direction=direction,
+        workers=workers,
+        cache_bytes=cache * 2**20,
+    )
+    if done.predictions is None:
+        return  # the first process of torchrun speaks for all
+    skipped = done.predictions.skipped
+    for pair, reason in skipped[:MOST_SKIPS]:
+        typer.echo(f"dhpf: skipped {pair}: {reason}", err=True)
+    if len(skipped) > MOST_SKIPS:
+        typer.echo(f"dhpf: {len(skipped) - MOST_SKIPS} more skipped; {out} names them", err=True)
+    if done.moved:
+        typer.echo(f"{done.moved} source points outside their image were transferred from its edge")
+    typer.echo(f"{len(done.predictions)} pairs predicted, {len(skipped)} skipped: {out}")
+
+
+def evaluate(
+    dataset: Dataset,
+    root: Root,
+    out: Annotated[
+        Optional[Path],
+        typer.Option(metavar="FILE.npz", help="Keep the predictions; a run that was stopped goes on there."),
+    ] = None,
+    split: Split = "test",
+    model: Model = None,
+    layout: Layout = None,
+    size: Size = None,
+    device: Device = "cpu",
+    backbone: Backbone = None,
+    workers: Workers = None,
+    cache: Cache = 1024,
+    alpha: Annotated[
+        list[float], typer.Option(help="A point is right within alpha times the threshold's length; repeat.")
+    ] = list(ALPHAS),  # noqa: B006  # typer copies it
+    protocol: ProtocolName = DEFAULT_PRESET,
+    change: Changes = [],  # noqa: B006
+    train_list: Annotated[
+        Optional[Path], typer.Option(help="Training images, if the model does not name them: names or pairs.")
+    ] = None,
+    json: Annotated[Optional[Path], typer.Option(help="Write all figures as JSON.")] = None,
+    csv: Annotated[Optional[Path], typer.Option(help="Write all figures as CSV.")] = None,
+    markdown: Annotated[Optional[Path], typer.Option(help="Write the tables as Markdown.")] = None,
+    html: Annotated[Optional[Path], typer.Option(help="Write a report with charts and a gallery.")] = None,
+) -> None:
+    """Predict and score: 'dhpf predict' and 'dhpf score' in one.
+
+    Points go in the direction that the protocol wants.
+
+      dhpf evaluate --model hpf-resnet50 --dataset pf-pascal --root PF-PASCAL --split test
+    """
+    direction = protocol_for(dataset, protocol, change).direction  # errors before hours of work, not after
+    for path in (json, csv, markdown, html):
+        if path is not None:
+            check_writable(path)
+
+    from ..many import share
+
+    rank, world = share()
+    if out is None and world > 1:
+        raise InputError("under torchrun, name the file in which the processes meet: --out FILE.npz")
+    with tempfile.TemporaryDirectory() as folder:
+        kept = out or Path(folder) / "predictions.npz"
+        predict(dataset, root, kept, split, model, layout, direction, size, device, backbone, workers, cache)
+        if rank == 0:
+            score(kept, alpha, protocol, change, train_list, json, csv, markdown, html, root)
+
+
+def beam_search(
+    dataset: Dataset,
+    root: Root,
+    split: Split = "val",
+    exclude_pairs_of: Annotated[
+        Optional[str],
+        typer.Option(metavar="SPLIT", help="Leave out pairs that this split has too, in either order."),
+    ] = None,
+    beam: Annotated[int, typer.Option(min=1, help="Sets of layers that are kept in each step.")] = BEAM,
+    max_layers: Annotated[int, typer.Option(min=1, help="Of a set.")] = MOST_LAYERS,
+    alpha: Annotated[float, typer.Option(help="Of the PCK by which sets are ranked.")] = ALPHA,
+    protocol: ProtocolName = DEFAULT_PRESET,
+    change: Changes = [],  # noqa: B006  # typer copies it
+    model: Model = None,
+    layout: Layout = None,
+    size: Size = None,
+    device: Device = "cpu",
+    backbone: Backbone = None,
+    workers: Workers = None,
+    json: Annotated[Optional[Path], typer.Option(help="Write the PCK of each step as JSON.")] = None,
+) -> None:
+    """Search the layers of the best static hyperpixels (HPF) on a validation set.
+
+    dhpf beam-search --dataset pf-pascal --root PF-PASCAL --split val --exclude-pairs-of test
+    """
+    rules = protocol_for(dataset, protocol, change)
+    if json is not None:
+        check_writable(json)
+    sides = parse_size(size) if size else None
+    pairs = _open(dataset, root, split, layout)
+    others = _open(dataset, root, exclude_pairs_of, layout) if exclude_pairs_of else None
+
+    from ..baselines.layer_search import search_layers
+    from ..evaluate.storage import write_file
+    from ..matcher import DEFAULT_SIZE, load
+    from ..model.weights import DEFAULT_MODEL
+
+    found = search_layers(
+        load(model or DEFAULT_MODEL, sides or DEFAULT_SIZE, device, backbone),
+        pairs,
+        exclude=others,
+        beam=beam,
+        most_layers=max_layers,
+        protocol=rules,
+        alpha=alpha,
+        workers=workers,
+        report=_show_step,
+    )
+    if json is not None:
+        about = {"dataset": dataset, "split": split, "model": model or DEFAULT_MODEL}
+        write_file(json, (dumps(about | found.to_dict(), indent=2) + "\n").encode())
+    typer.echo(f"{found.pairs} pairs, {found.excluded} excluded, {len(found.skipped)} skipped")
+    typer.echo(f"PCK@{alpha:g} {rules.fingerprint()}")
+    for name, (layers, pck) in (("found", found.found), ("before", found.reference)):
+        typer.echo(f"{name:8}{pck:6.2f}  {layers}")
+
+
+def _show_step(step: Step) -> None:
+    typer.echo(f"{len(step.beam[0].layers)} layers, {step.tried} sets tried:")
+    for layers, pck in step.beam:
+        typer.echo(f"{pck:8.2f}  {layers}")
+
+
+def _open(dataset: str, root: Path, split: str, layout: str | None) -> PairDataset:
+    from ..data.registry import open_dataset
+
+    if layout is None:
+        return open_dataset(dataset, root, split)
+    if dataset != "spair-71k":
+        raise InputError(f"--layout {layout}: only spair-71k has layouts, {dataset} has none")
+
+    from ..data.spair71k import SPair71k
+
+    return SPair71k(root, split, layout)

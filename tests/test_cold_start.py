@@ -1,0 +1,95 @@
+"""How long a person waits: for help, for an error, for a match."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import dhpf
+
+PACKAGE = Path(dhpf.__file__).parent
+
+
+def best_time(arguments: list[str], limit: float) -> float:
+    """Seconds of wall time; of up to three runs the best, since others may use the machine."""
+    times = []
+    for _ in range(3):
+        started = time.perf_counter()
+        ended = subprocess.run([sys.executable, *arguments], capture_output=True)
+        times.append(time.perf_counter() - started)
+        assert ended.returncode == 0, ended.stderr
+        if times[-1] < limit:
+            break
+    return min(times)
+
+
+def imported(*arguments: str) -> set[str]:
+    """The modules that a run of the program imports."""
+    script = (
+        "import sys; from dhpf.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: print(*sys.modules, file=sys.stderr)"
+    )
+    ended = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True)
+    return set(ended.stderr.split())
+
+
+def test_help() -> None:
+    assert best_time(["-m", "dhpf", "--help"], limit=0.6) < 0.6
+
+
+@pytest.mark.parametrize("arguments", ["--help", "match --help", "--version", "match none.jpg none.jpg"])
+def test_help_and_bad_input_do_not_wait_for_torch(arguments: str) -> None:
+    modules = imported(*arguments.split())
+    assert "dhpf.cli.match" in modules
+    assert not modules & {"torch", "numba", "scipy"}
+
+
+def test_a_second_match_is_quick_and_compiles_nothing(matcher: dhpf.Matcher, tmp_path: Path) -> None:
+    matcher.match(dhpf.sample("cheetah"), dhpf.sample("cheetah_cub"))  # the first, which compiles if it must
+    script = (
+        "from dhpf.cli import main\n"
+        "try: main()\n"
+        "finally:\n"
+        "    from dhpf.model import kernels\n"
+        "    for name, kernel in vars(kernels).items():\n"
+        "        if hasattr(kernel, 'stats'): assert not kernel.stats.cache_misses, name"
+    )
+    arguments = ["match", "--sample", "cheetahs", "--out", str(tmp_path / "m.png")]
+    assert best_time(["-c", script, *arguments], limit=6) < 6
+
+
+def kernel_caches(package_parent: Path, cache: Path) -> set[Path]:
+    """The folders in which a copy of the package keeps its compiled kernels."""
+    script = (
+        "from dhpf.model import kernels\n"
+        "for kernel in vars(kernels).values():\n"
+        "    if hasattr(kernel, 'stats'): print(kernel.stats.cache_path)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(package_parent), "XDG_CACHE_HOME": str(cache)}
+    environment.pop("NUMBA_CACHE_DIR", None)
+    ended = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+    )
+    return set(map(Path, ended.stdout.split()))
+
+
+def test_compiled_code_goes_where_the_user_can_write(tmp_path: Path) -> None:
+    """Beside the package; if nothing can be written there, to the user's cache folder.
+
+    A file in the place of the folder keeps even the superuser from writing there.
+    """
+    shutil.copytree(PACKAGE, tmp_path / "dhpf", ignore=shutil.ignore_patterns("assets", "__pycache__"))
+    beside = tmp_path / "dhpf" / "model" / "__pycache__"
+    assert kernel_caches(tmp_path, tmp_path / "cache") == {beside}
+    shutil.rmtree(beside)
+    beside.write_text("")
+    (found,) = kernel_caches(tmp_path, tmp_path / "cache")
+    assert found.is_relative_to(tmp_path / "cache")
+    assert found.is_dir()

@@ -1,0 +1,265 @@
+"""Many pairs: computed once, bounded, killed and resumed, shared out; nothing half-written."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from dhpf import InputError, Matcher, PhotoFeatures
+from dhpf.many import Done, FeatureCache, Wanted, run, share
+from tests.conftest import texture
+
+WANTED = Wanted("hpf-resnet50", (48, 48))
+PLENTY = 2**30
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    """A folder of six photos: fifteen pairs."""
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for index in range(6):
+        Image.fromarray(texture(40 + index, 50, seed=index)).save(folder / f"p{index}.png")
+    return folder
+
+
+class Counting(Matcher):
+    """A matcher that counts which photos' features it computes."""
+
+    def __init__(self, matcher: Matcher) -> None:
+        super().__init__(matcher.network, matcher.name, WANTED.size)
+        self.computed: Counter[str] = Counter()
+
+    def features(self, image: Any, name: str = "image") -> PhotoFeatures:
+        self.computed[Path(image).name] += 1
+        return super().features(image, name)
+
+
+@pytest.fixture
+def counting(matcher: Matcher, one_thread: None, monkeypatch: pytest.MonkeyPatch) -> Counting:
+    """Stands for the model that a run would load."""
+    counted = Counting(matcher)
+    monkeypatch.setattr("dhpf.many.load", lambda *_: counted)
+    return counted
+
+
+def results(folder: Path) -> dict[str, Any]:
+    """All JSON results; nothing else is there, hidden or not."""
+    names = {path.name for path in folder.iterdir()} - {"run.json"}
+    assert names == {path.name for path in folder.glob("0*.json")}
+    return {name: json.loads((folder / name).read_text()) for name in sorted(names)}
+
+
+def test_features_are_computed_once(photos: Path, counting: Counting, tmp_path: Path) -> None:
+    done = run(photos, tmp_path / "out", WANTED, PLENTY)
+    assert done == Done(15, 0, (), 0, tmp_path / "out")
+    assert counting.computed == {f"p{index}.png": 1 for index in range(6)}
+    found = results(tmp_path / "out")
+    assert len(found) == 15
+    direct = counting.match(photos / "p1.png", photos / "p4.png").to_dict()
+    kept = found["000007_p1_p4.json"]
+    assert (kept.pop("source"), kept.pop("target")) == (str(photos / "p1.png"), str(photos / "p4.png"))
+    assert kept == direct
+
+
+def test_the_cache_keeps_its_bound(photos: Path, counting: Counting) -> None:
+    one = counting.features(photos / "p0.png").nbytes
+    cache = FeatureCache(counting, limit=int(2.5 * one))
+    counting.computed.clear()
+    for name in ("p0", "p1", "p0", "p2", "p0", "p1"):  # p2 drives out p1, which was used longest ago
+        assert cache.get(photos / f"{name}.png").photo.size[1] == 50
+        assert cache.held <= cache.limit
+    assert counting.computed == {"p0.png": 1, "p1.png": 2, "p2.png": 1}
+
+
+def test_a_small_cache_changes_no_result(photos: Path, counting: Counting, tmp_path: Path) -> None:
+    run(photos, tmp_path / "large", WANTED, PLENTY)
+    counting.computed.clear()
+    run(photos, tmp_path / "small", WANTED, 1)
+    assert sum(counting.computed.values()) > 6
+    assert results(tmp_path / "small") == results(tmp_path / "large")
+
+
+def test_finished_pairs_are_kept(photos: Path, counting: Counting, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run(photos, out, WANTED, PLENTY)
+    before = results(out)
+    (out / "000003_p0_p4.json").unlink()
+    counting.computed.clear()
+    assert run(photos, out, WANTED, PLENTY) == Done(1, 14, (), 0, out)
+    assert counting.computed == {"p0.png": 1, "p4.png": 1}
+    assert results(out) == before
+    counting.computed.clear()
+    assert run(photos, out, WANTED, PLENTY) == Done(0, 15, (), 0, out)
+    assert not counting.computed
+
+
+def test_a_pair_is_finished_when_all_its_files_are(photos: Path, counting: Counting, tmp_path: Path) -> None:
+    wanted = Wanted("hpf-resnet50", (48, 48), draw=True, flow=True, warp=True)
+    out, pairs = tmp_path / "out", tmp_path / "pairs.csv"
+    pairs.write_text("source,target,points\nphotos/p0.png,photos/p1.png,points.csv\n")
+    (tmp_path / "points.csv").write_text("1,2\n30,4\n20,44\n")
+    run(pairs, out, wanted, PLENTY)
+    stem = "000000_p0_p1"
+    names = [f"{stem}.json", f"{stem}.npz", f"{stem}.png", f"{stem}_warp.png", "run.json"]
+    assert sorted(path.name for path in out.iterdir()) == names
+    assert json.loads((out / f"{stem}.json").read_text())["source_points"] == [[1, 2], [30, 4], [20, 44]]
+    with np.load(out / f"{stem}.npz") as dense:
+        assert dense["flow"].shape == (50, 40, 2)
+    (out / f"{stem}.npz").unlink()
+    assert run(pairs, out, wanted, PLENTY).matched == 1
+
+
+def test_damaged_photos_and_points_are_counted_and_the_rest_is_done(
+    photos: Path, counting: Counting, tmp_path: Path
+) -> None:
+    (photos / "p2.png").write_bytes(b"not a photo")
+    (tmp_path / "far.csv").write_text("1000,1000\n")
+    rows = [
+        "p0.png,p1.png,",
+        "p2.png,p0.png,",
+        "p0.png,none.png,",
+        "p0.png,p1.png,../far.csv",
+        "p3.png,p4.png,",
+    ]
+    (photos / "pairs.csv").write_text("source,target,points\n" + "\n".join(rows))
+    done = run(photos / "pairs.csv", tmp_path / "out", WANTED, PLENTY)
+    assert (done.matched, len(done.failed)) == (2, 3)
+    report = "\n".join(sorted(done.failed))
+    assert "pair 1: " in report and "p2.png is not an image" in report
+    assert "pair 2: no such image" in report
+    assert "pair 3: point 1 at (1000, 1000) lies outside" in report
+    assert sorted(results(tmp_path / "out")) == ["000000_p0_p1.json", "000004_p3_p4.json"]
+    Image.fromarray(texture(40, 50)).save(photos / "p2.png")  # mended: only what failed is done again
+    assert run(photos / "pairs.csv", tmp_path / "out", WANTED, PLENTY).matched == 1
+
+
+def test_a_full_disc_ends_the_run(
+    photos: Path, counting: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: Path, text: str, **_: Any) -> int:
+        with self.open("w") as stream:
+            stream.write(text[:10])
+        raise OSError(28, "No space left on device")
+
+    run(photos, tmp_path / "out", WANTED, PLENTY)
+    (tmp_path / "out" / "000003_p0_p4.json").unlink()
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(InputError, match=r"000003_p0_p4.json: No space left on device"):
+        run(photos, tmp_path / "out", WANTED, PLENTY)
+    assert len(results(tmp_path / "out")) == 14
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"size": (64, 64)}, "size"),
+        ({"model": "other"}, "model"),
+        ({"draw": True}, "draw"),
+        ({"backbone": "f"}, "backbone"),
+    ],
+)
+def test_another_run_is_not_mixed_in(
+    photos: Path, counting: Counting, tmp_path: Path, change: dict[str, Any], named: str
+) -> None:
+    run(photos, tmp_path / "out", WANTED, PLENTY)
+    changed = Wanted(**{"model": WANTED.model, "size": WANTED.size, **change})
+    with pytest.raises(
+        InputError, match=rf"out holds a run with other settings \({named}\); choose another --out"
+    ):
+        run(photos, tmp_path / "out", changed, PLENTY)
+    (photos / "p9.png").write_bytes((photos / "p0.png").read_bytes())
+    with pytest.raises(InputError, match=r"other settings \(pairs\)"):
+        run(photos, tmp_path / "out", WANTED, PLENTY)
+
+
+def test_places_that_cannot_hold_results(photos: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"holds the photos"):
+        run(photos, photos, WANTED, PLENTY)
+    with pytest.raises(InputError, match=r"cannot make the folder"):
+        run(photos, photos / "p0.png", WANTED, PLENTY)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "run.json").write_text("{")
+    with pytest.raises(InputError, match=r"run\.json cannot be read"):
+        run(photos, tmp_path / "out", WANTED, PLENTY)
+
+
+@pytest.mark.parametrize("world", [2, 3, 20])
+def test_processes_share_the_pairs_without_overlap(
+    photos: Path, counting: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, world: int
+) -> None:
+    run(photos, tmp_path / "one", WANTED, PLENTY)
+    monkeypatch.setenv("WORLD_SIZE", str(world))
+    done = []
+    for rank in reversed(range(world)):  # whoever is first
+        monkeypatch.setenv("RANK", str(rank))
+        done.append(run(photos, tmp_path / "shared", WANTED, PLENTY))
+    assert sum(part.matched for part in done) == 15
+    assert sum(part.kept for part in done) == 0
+    assert results(tmp_path / "shared") == results(tmp_path / "one")
+
+
+@pytest.mark.parametrize(("rank", "world"), [("2", "2"), ("x", "2"), ("-1", "2"), ("0", "0"), ("", "")])
+def test_nonsense_shares(monkeypatch: pytest.MonkeyPatch, rank: str, world: str) -> None:
+    monkeypatch.setenv("RANK", rank)
+    monkeypatch.setenv("WORLD_SIZE", world)
+    with pytest.raises(InputError, match=r"wanted numbers as torchrun sets them"):
+        share()
+    monkeypatch.delenv("WORLD_SIZE")
+    assert share() == (0, 1)
+
+
+def program(*launcher: str, photos: Path, out: Path) -> dict[str, Any]:
+    """How to start the program in another process, with one thread."""
+    command = [sys.executable, *launcher, "-m", "dhpf", "match-many", photos, "--out", out, "--size", "48"]
+    return {"args": list(map(str, command)), "env": {**os.environ, "OMP_NUM_THREADS": "1"}}
+
+
+def test_killed_and_resumed(counting: Counting, tmp_path: Path) -> None:
+    """Killed without warning, twice; what is there is whole, and the end is that of a run left alone."""
+    photos, out = tmp_path / "photos", tmp_path / "out"
+    photos.mkdir()
+    for index in range(11):
+        Image.fromarray(texture(40, 50, seed=index)).save(photos / f"p{index:02d}.png")
+    for enough in (3, 15):
+        process = subprocess.Popen(**program(photos=photos, out=out))
+        while len(list(out.glob("0*.json"))) < enough and process.poll() is None:
+            time.sleep(0.002)
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
+        for path in out.glob("*.json"):
+            json.loads(path.read_text())
+    kept = len(list(out.glob("0*.json")))
+    assert 15 <= kept < 55
+    assert run(photos, out, WANTED, PLENTY) == Done(55 - kept, kept, (), 0, out)
+    run(photos, tmp_path / "alone", WANTED, PLENTY)
+    assert results(out) == results(tmp_path / "alone")
+
+
+def test_under_torchrun_a_failure_does_not_stop_the_others(
+    photos: Path, counting: Counting, tmp_path: Path
+) -> None:
+    pairs = photos / "pairs.csv"
+    names = [f"p{a}.png,p{b}.png" for a in range(4) for b in range(4)]
+    pairs.write_text("\n".join(["source,target", "none.png,p0.png", *names]))
+    alone = run(pairs, tmp_path / "alone", WANTED, PLENTY)
+    assert (alone.matched, len(alone.failed)) == (16, 1)
+    launcher = ["-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    started = program(*launcher, photos=pairs, out=tmp_path / "out")
+    ended = subprocess.run(**started, capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 1
+    assert ended.stderr.count("pair 0: no such image") == 1
+    assert ended.stdout.count("pairs matched") == 2
+    assert len(results(tmp_path / "out")) == 16
+    assert results(tmp_path / "out") == results(tmp_path / "alone")

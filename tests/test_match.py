@@ -1,0 +1,257 @@
+"""Match: answers worked out by hand from hand-made best cells."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from PIL import Image
+
+from dhpf import InputError, Match, match
+from dhpf.model.transfer import Neighbourhoods, cell_offsets
+from dhpf.viz.matches import GAP, HEIGHT, WIDEST, colours
+from tests.conftest import texture
+
+LAYERS = (2, 7)
+
+
+def hand_made(
+    size: tuple[int, int],
+    source: Image.Image,
+    target: Image.Image,
+    shift: tuple[int, int] = (0, 0),
+    confidence: NDArray[np.float32] | None = None,
+) -> Match:
+    """Every cell of the source matches the cell that lies ``shift`` columns and rows away, or the edge."""
+    rows, columns = -(-size[1] // 4), -(-size[0] // 4)
+    y, x = np.indices((rows, columns))
+    best = np.clip(y + shift[1], 0, rows - 1) * columns + np.clip(x + shift[0], 0, columns - 1)
+    given = np.full(rows * columns, 0.5, np.float32) if confidence is None else confidence
+    grids = ((rows, columns), (rows, columns))
+    return Match(source, target, best.flatten(), given, grids, size, "by hand", LAYERS)
+
+
+def blank(width: int, height: int, colour: str = "grey") -> Image.Image:
+    return Image.new("RGB", (width, height), colour)
+
+
+@pytest.mark.parametrize("size", [(64, 64), (96, 48), (50, 70)])
+def test_identity_moves_nothing(size: tuple[int, int]) -> None:
+    same = hand_made(size, blank(90, 110), blank(90, 110))
+    points = np.random.default_rng(0).uniform(0, (90, 110), (50, 2))
+    np.testing.assert_allclose(same.transfer(points), points, atol=1e-9)
+    np.testing.assert_allclose(same.flow, 0, atol=1e-4)
+
+
+def test_photos_of_other_sizes_scale_x_and_y_apart() -> None:
+    wide = hand_made((64, 64), blank(64, 32), blank(128, 160))  # x doubles, y is five times as long
+    np.testing.assert_allclose(wide.transfer([[10, 8], [32, 16]]), [[20, 40], [64, 80]])
+    np.testing.assert_allclose(wide.flow[8, 10], [10, 32])
+
+
+def test_constant_shift() -> None:
+    moved = hand_made((64, 64), blank(64, 64), blank(64, 64), shift=(3, -2))  # cells of 4 pixels
+    np.testing.assert_allclose(moved.transfer([[30, 30], [20, 41]]), [[42, 22], [32, 33]])
+    np.testing.assert_allclose(moved.flow[20:40, 10:30], np.broadcast_to([12, -8], (20, 20, 2)))
+
+
+def test_constant_shift_between_photos_of_other_sizes() -> None:
+    # One cell right is 4 of 64 input pixels, 4 / 64 * 256 = 16 of the target's; 10 of 32 is 80 of 256.
+    moved = hand_made((64, 64), blank(32, 32), blank(256, 256), shift=(1, 0))
+    np.testing.assert_allclose(moved.transfer([[10, 10]]), [[96, 80]])
+
+
+def test_a_point_moves_by_the_mean_of_its_neighbours() -> None:
+    best = np.arange(16 * 16).reshape(16, 16)
+    best[2, 3] = 2 * 16 + 9  # this cell alone goes 6 columns, 24 pixels, to the right
+    one = Match(
+        blank(64, 64),
+        blank(64, 64),
+        best.flatten(),
+        np.zeros(256, np.float32),
+        ((16, 16),) * 2,
+        (64, 64),
+        "",
+        (),
+    )
+    # Boxes of side 10 around multiples of 4: (12, 8) lies in 3 x 3 of them, (14, 10) in 2 x 2.
+    np.testing.assert_allclose(one.transfer([[12, 8], [14, 10]]), [[12 + 24 / 9, 8], [14 + 24 / 4, 10]])
+
+
+def literal_mean(on_grid: NDArray[np.float64], x: float, y: float) -> NDArray[np.float64]:
+    """The mean over the cells whose box, of side 10 around (4 column, 4 row), covers the point."""
+    covering = [
+        on_grid[row, column]
+        for row in range(on_grid.shape[0])
+        for column in range(on_grid.shape[1])
+        if abs(x - 4 * column) <= 5 and abs(y - 4 * row) <= 5
+    ]
+    return np.mean(covering, axis=0)
+
+
+@given(
+    rows=st.integers(1, 12),
+    columns=st.integers(1, 12),
+    seed=st.integers(0, 1000),
+    places=st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=5),
+)
+def test_neighbourhoods_agree_with_the_paper(
+    rows: int, columns: int, seed: int, places: list[tuple[float, float]]
+) -> None:
+    on_grid = np.random.default_rng(seed).normal(size=(rows, columns, 2))
+    # Eighths of a pixel are exact in floating point: box edges are met exactly, as by whole pixels.
+    x, y = (
+        np.round(np.array(axis) * 8 * 4 * cells) / 8
+        for axis, cells in zip(zip(*places, strict=True), (columns, rows), strict=True)
+    )
+    expected = [literal_mean(on_grid, *point) for point in zip(x, y, strict=True)]
+    np.testing.assert_allclose(Neighbourhoods(on_grid).mean(x, y), expected, atol=1e-10)
+
+
+def test_cell_offsets_between_grids_of_other_shapes() -> None:
+    # Source 2 x 3 cells, target 4 columns; the cell in row 1, column 2 goes to cell 13: row 3, column 1.
+    best = np.array([0, 1, 2, 4, 5, 13])
+    expected = [[[0, 0], [0, 0], [0, 0]], [[0, 0], [0, 0], [-4, 8]]]
+    np.testing.assert_array_equal(cell_offsets(best, (2, 3), 4), expected)
+
+
+@given(
+    width=st.integers(8, 60),
+    height=st.integers(8, 60),
+    target=st.tuples(st.integers(8, 90), st.integers(8, 90)),
+    size=st.tuples(st.integers(32, 70), st.integers(32, 70)),
+    seed=st.integers(0, 1000),
+)
+def test_flow_and_confidence_agree_with_transfer(
+    width: int, height: int, target: tuple[int, int], size: tuple[int, int], seed: int
+) -> None:
+    random = np.random.default_rng(seed)
+    rows, columns = -(-size[1] // 4), -(-size[0] // 4)
+    best = random.integers(0, rows * columns, rows * columns)
+    confidence = random.uniform(0, 1, rows * columns).astype(np.float32)
+    grids = ((rows, columns), (rows, columns))
+    any_match = Match(blank(width, height), blank(*target), best, confidence, grids, size, "", ())
+    y, x = np.indices((height, width))
+    pixels = np.stack([x, y], -1).reshape(-1, 2)
+    moved = any_match.flow + np.stack([x, y], -1)
+    np.testing.assert_allclose(moved.reshape(-1, 2), any_match.transfer(pixels), atol=1e-3)
+    np.testing.assert_allclose(any_match.confidence.flatten(), any_match.confidence_at(pixels), atol=1e-6)
+
+
+def test_a_large_photo_is_computed_in_strips(monkeypatch: pytest.MonkeyPatch) -> None:
+    confidence = np.random.default_rng(0).uniform(0, 1, 256).astype(np.float32)
+    whole = hand_made((64, 64), blank(70, 50), blank(30, 40), (2, 1), confidence)
+    flow, certain = whole.flow, whole.confidence
+    monkeypatch.setattr(match, "STRIP", 300)  # four rows at a time
+    parts = hand_made((64, 64), blank(70, 50), blank(30, 40), (2, 1), confidence)
+    np.testing.assert_array_equal(parts.flow, flow)
+    np.testing.assert_array_equal(parts.confidence, certain)
+
+
+def test_key_points_are_the_most_confident_that_are_apart() -> None:
+    confidence = np.zeros((16, 16), np.float32)
+    confidence[3, 4], confidence[3, 5], confidence[12, 10] = 1.0, 0.9, 0.8  # the second is beside the first
+    points = hand_made((64, 64), blank(128, 64), blank(64, 64), confidence=confidence.flatten()).keypoints(2)
+    np.testing.assert_allclose(points, [[4 * 4 * 2, 3 * 4], [10 * 4 * 2, 12 * 4]])
+    assert len(hand_made((64, 64), blank(64, 64), blank(64, 64)).keypoints(40)) == 40
+
+
+def test_warp_by_an_affine_map() -> None:
+    """Where x' = x + 8, y' = y - 4 everywhere, the warped photo is the shifted photo."""
+    photo = texture(64, 64)
+    moved = hand_made((64, 64), Image.fromarray(photo), blank(64, 64), shift=(2, -1))
+    inner = [[x, y] for x in range(8, 50, 6) for y in range(10, 60, 6)]
+    warped = np.asarray(moved.warp(inner)).astype(int)
+    assert np.abs(warped[:60, 8:] - photo[4:, :-8]).max() <= 1
+    assert (warped[:, :7] == 0).all()
+    assert (warped[60:] == 0).all()
+
+
+def test_warp_between_photos_of_other_sizes() -> None:
+    """Photos of one ramp at other sizes: the warped source is the ramp in the target's size."""
+    ramp = np.broadcast_to(np.linspace(0, 200, 96)[None, :, None], (48, 96, 3))
+    same = hand_made((64, 64), Image.fromarray(ramp.astype(np.uint8)), blank(192, 60))
+    warped = np.asarray(same.warp([[x, y] for x in range(4, 92, 8) for y in range(4, 44, 8)])).astype(int)
+    assert warped.shape == (60, 192, 3)
+    x = np.arange(192) / 2  # of the source
+    expected = np.broadcast_to((x * 200 / 95)[None, :, None], warped.shape)
+    assert np.abs(warped - expected).max() <= 2
+
+
+def test_warp_in_strips_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    moved = hand_made((64, 64), Image.fromarray(texture(64, 64)), blank(50, 70), shift=(1, 1))
+    whole = np.asarray(moved.warp())
+    monkeypatch.setattr("dhpf.viz.warp.STRIP", 333)
+    np.testing.assert_array_equal(np.asarray(moved.warp()), whole)
+
+
+@pytest.mark.parametrize("points", [[[10, 10], [20, 20]], [[10, 10], [20, 20], [30, 30]], [[5, 5]] * 4])
+def test_warp_needs_three_points_off_a_line(points: list[list[int]]) -> None:
+    with pytest.raises(InputError, match=r"3 points whose matches do not lie on one line"):
+        hand_made((64, 64), blank(64, 64), blank(64, 64)).warp(points)
+
+
+@pytest.mark.parametrize("colour", ["white", "black"])
+def test_drawn_points_are_where_they_belong(colour: str) -> None:
+    confidence = np.full((16, 16), 0.2, np.float32)
+    confidence[:8] = 0.8  # the upper half is sure
+    drawn = hand_made((64, 64), blank(64, 64, colour), blank(128, 64, colour), (2, 0), confidence.flatten())
+    picture = np.asarray(drawn.draw([[16, 12], [40, 52]])).astype(int)
+    assert picture.shape[1] == HEIGHT + GAP + 2 * HEIGHT
+    scale, offset = HEIGHT / 64, HEIGHT + GAP
+    # Two cells are 8 of 64 input pixels: 16 of the target's 128.
+    sure, unsure = colours(np.array([1.0, 0.25]))
+    for (x, y), tint in (((16, 12), sure), ((40, 52), unsure)):
+        ends = (x * scale, y * scale), (offset + (2 * x + 16) * scale, y * scale)
+        for column, row in ends:
+            assert np.abs(picture[round(row), round(column)] - tint).max() <= 3
+    untouched = picture[round(30 * scale), 5]
+    assert (untouched == (255 if colour == "white" else 0)).all()
+
+
+@pytest.mark.parametrize("strength", [0.0, 1.0])
+@pytest.mark.parametrize("colour", ["white", "black"])
+def test_lines_stand_out_from_any_photo(colour: str, strength: float) -> None:
+    """Some pixel across a line has the contrast that the accessibility guidelines (WCAG) ask for, 3 to 1."""
+    confidence = np.full((16, 16), strength, np.float32)
+    drawn = hand_made((64, 64), blank(64, 64, colour), blank(64, 64, colour), (0, 0), confidence.flatten())
+    across = np.asarray(drawn.draw([[16, 32]]))[HEIGHT // 2 - 8 : HEIGHT // 2 + 8, HEIGHT // 2] / 255
+    linear = np.where(across <= 0.04, across / 12.92, ((across + 0.055) / 1.055) ** 2.4)
+    luminance = linear @ [0.2126, 0.7152, 0.0722]
+    contrast = 1.05 / (luminance.min() + 0.05) if colour == "white" else (luminance.max() + 0.05) / 0.05
+    assert contrast >= 3
+
+
+def test_drawings_of_extreme_photos_stay_small() -> None:
+    long = hand_made((64, 64), blank(4000, 8), blank(8, 4000))
+    picture = long.draw([[3000, 4]])
+    assert picture.width <= 2 * WIDEST + GAP
+    assert picture.height <= HEIGHT + 100
+
+
+def test_dictionary_has_what_the_json_file_promises() -> None:
+    moved = hand_made((64, 64), blank(64, 64), blank(128, 128), shift=(1, 0))
+    found = moved.to_dict([[20, 20], [30, 40]])
+    assert found == {
+        "model": "by hand",
+        "source_size": [64, 64],
+        "target_size": [128, 128],
+        "input_size": [64, 64],
+        "source_points": [[20.0, 20.0], [30.0, 40.0]],
+        "target_points": [[48.0, 40.0], [68.0, 80.0]],
+        "confidence": [0.5, 0.5],
+        "layers": [2, 7],
+        "layer_probability": None,
+    }
+    assert len(moved.to_dict()["source_points"]) == len(moved.to_dict()["target_points"]) == 12
+
+
+@pytest.mark.parametrize("use", ["transfer", "confidence_at", "draw", "warp", "to_dict"])
+def test_every_entrance_checks_points(use: str) -> None:
+    same = hand_made((64, 64), blank(64, 64), blank(64, 64))
+    with pytest.raises(InputError, match=r"outside"):
+        getattr(same, use)([[65, 3]])
+    with pytest.raises(InputError, match=r"finite"):
+        getattr(same, use)([[float("nan"), 3]])
