@@ -9,6 +9,7 @@ H, W source grid  H', W' target grid  N = H*W  N' = H'*W'  k source grid rows of
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol
@@ -95,7 +96,7 @@ def _three_passes(
     step = max(1, BLOCK_BYTES // row_bytes)
     blocks = [Block(y, min(y + step, height), width) for y in range(0, height, step)]
     keep = height * row_bytes <= matrix_bytes
-    matrix = empty_matrix((height if keep else step) * width, cells_b, like=correlation.norm_a)
+    matrix = _scratch_matrix((height if keep else step) * width, cells_b, like=correlation.norm_a)
 
     def place(block: Block) -> Tensor:
         """Where the block's values go: their own rows, or the start of the one shared buffer."""
@@ -123,6 +124,20 @@ def _three_passes(
     ]
     best, filtered = (torch.cat(parts) for parts in zip(*results, strict=True))
     return CellMatches(best, filtered / votes.max().clamp_min(TINY))
+
+
+_scratch = threading.local()
+
+
+def _scratch_matrix(rows: int, columns: int, like: Tensor) -> Tensor:
+    """An uninitialised matrix. Each thread keeps one of up to 64 MB for its next match: to get that much from
+    the system anew costs as much as a pass over it."""
+    kept: Tensor | None = getattr(_scratch, "matrix", None)
+    fits = kept is not None and kept.numel() >= rows * columns
+    if kept is None or not fits or (kept.dtype, kept.device) != (like.dtype, like.device):
+        kept = empty_matrix(rows, columns, like)
+        _scratch.matrix = kept if kept.numel() * kept.element_size() <= BLOCK_BYTES else None
+    return kept.view(-1)[: rows * columns].view(rows, columns)
 
 
 class TorchPasses:
