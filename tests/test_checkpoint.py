@@ -148,7 +148,7 @@ def test_checkpoints_that_are_something_else(tmp_path: Path, checkpoint: Path) -
         import_published(bad(tmp_path, {**state, "reduction_ffns.0.0.weight": torch.zeros(9, 64, 1, 1)}), out)
     with pytest.raises(InputError, match=r"does not fit resnet101: 187 weights missing"):
         import_published(checkpoint, out, "resnet101")
-    with pytest.raises(InputError, match=r"unknown backbone 'resnet50-mrsa': did you mean resnet50-msra\?"):
+    with pytest.raises(InputError, match=r"unknown backbone 'resnet50-mrsa': did you mean 'resnet50-msra'\?"):
         import_published(checkpoint, out, "resnet50-mrsa")
     with pytest.raises(InputError, match=r"must end in \.safetensors"):
         import_published(checkpoint, tmp_path / "out.pt")
@@ -165,7 +165,7 @@ def test_tensors_that_share_memory_are_written_apart(tmp_path: Path) -> None:
 
 def test_unknown_models_name_the_nearest() -> None:
     with pytest.raises(
-        InputError, match=r"unknown model 'hpf-resnet5': did you mean hpf-resnet50\? known are"
+        InputError, match=r"unknown model 'hpf-resnet5': did you mean 'hpf-resnet50'\? Known: "
     ):
         load("hpf-resnet5")
     with pytest.raises(InputError, match=r"unknown model 'zzz': did you mean "):

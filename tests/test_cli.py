@@ -144,7 +144,7 @@ def test_bad_points(command: Command, folder: Path, name: str, output: str) -> N
         ("--size -5", "from 32 to 1024 pixels"),
         ("--device cuda:99", "no device 'cuda:99'"),
         ("--device gpu", "unknown device 'gpu'"),
-        ("--model hpf-resnet51", "did you mean hpf-resnet50?"),
+        ("--model hpf-resnet51", "did you mean 'hpf-resnet50'?"),
         ("--model none.safetensors", "no such model file: none.safetensors"),
         ("--model points.json", "is not a safetensors file"),
         ("--backbone none.pth", "no such weights file: none.pth"),

@@ -146,7 +146,7 @@ def test_a_cache_that_cannot_be_written(server: str, tmp_path: Path, monkeypatch
 
 
 def test_an_unknown_backbone_names_the_nearest() -> None:
-    with pytest.raises(InputError, match=r"unknown backbone 'resnet-101': did you mean resnet101\?"):
+    with pytest.raises(InputError, match=r"unknown backbone 'resnet-101': did you mean 'resnet101'\?"):
         load_backbone("resnet-101")
 
 

@@ -1,5 +1,10 @@
 """The one exception that is meant for a person rather than for a debugger."""
 
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
 
 class InputError(ValueError):
     """Something given by the user cannot be used.
@@ -7,3 +12,10 @@ class InputError(ValueError):
     The message is one line: what was given, what is wanted, what to do. The command line prints it
     on stderr and exits with code 2; in Python it is an ordinary ``ValueError``.
     """
+
+
+def unknown(kind: str, given: str, known: Iterable[str]) -> InputError:
+    """The error for a name that is not known; it names the nearest that is."""
+    names = list(known)
+    near = difflib.get_close_matches(given.lower(), names, n=1, cutoff=0.0)[0]
+    return InputError(f"unknown {kind} '{given}': did you mean '{near}'? Known: {', '.join(names)}")

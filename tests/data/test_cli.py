@@ -46,7 +46,7 @@ def test_input_errors_reach_the_main_program(tmp_path):
     assert isinstance(result.exception, InputError)
     result = CliRunner().invoke(app, ["download", "pf-wilow"])
     assert isinstance(result.exception, InputError)
-    assert "did you mean pf-willow?" in str(result.exception)
+    assert "did you mean 'pf-willow'?" in str(result.exception)
 
 
 @pytest.mark.parametrize("flag", [[], ["--keypoint-columns"]])

@@ -32,7 +32,7 @@ def test_the_threshold_is_that_of_the_default_protocol(name):
 
 
 def test_a_near_miss_is_told_the_nearest_name(tmp_path):
-    with pytest.raises(InputError, match=r"no data set is called 'PF-PASCL'; did you mean pf-pascal\?"):
+    with pytest.raises(InputError, match=r"unknown data set 'PF-PASCL': did you mean 'pf-pascal'\?"):
         open_dataset("PF-PASCL", tmp_path)
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import InputError
+from ..errors import InputError, unknown
 
 if TYPE_CHECKING:
     from .pairs import PairDataset
@@ -131,9 +130,7 @@ DATASETS = {
 def find_dataset(name: str) -> DatasetInfo:
     """Look a data set up by its name on the command line."""
     if name not in DATASETS:
-        near = get_close_matches(name.lower(), DATASETS, 1, cutoff=0.4)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise InputError(f"no data set is called {name!r}{hint} (known: {', '.join(sorted(DATASETS))})")
+        raise unknown("data set", name, DATASETS)
     return DATASETS[name]
 
 

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
+from .protocol import DIRECTIONS
 
 FORMAT = "dhpf-predictions"
 VERSION = 1
 KINDS = ("keypoints", "polygons")
-DIRECTIONS = ("source-to-target", "target-to-source")
 UNKNOWN_FLAG = -1
 
 

@@ -8,6 +8,7 @@ when the run goes on. Numbers are written so that reading gives the same bits.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -73,7 +74,8 @@ class Parts:
                     stream.write(_line(self.run))
 
                 def keep(index: int, outcome: Outcome) -> None:
-                    stream.write(_line({"index": index} | _plain(outcome)))
+                    kind = "skip" if isinstance(outcome, Skip) else "pair"
+                    stream.write(_line({"index": index, kind: asdict(outcome)}))
 
                 yield keep
         except OSError as error:
@@ -85,25 +87,24 @@ class Parts:
             path.unlink(missing_ok=True)
 
     def _files(self) -> list[Path]:
-        prefix = f"{self.out.name}.part-"
-        return sorted(path for path in self.out.parent.iterdir() if path.name.startswith(prefix))
+        part = re.compile(re.escape(self.out.name) + r"\.part-\d+")
+        return sorted(path for path in self.out.parent.iterdir() if part.fullmatch(path.name))
 
     def _read(self, path: Path) -> tuple[dict[int, Outcome], int]:
         """The outcomes in whole lines, and the length of those lines in bytes."""
         found: dict[int, Outcome] = {}
         length = 0
-        for line in path.read_bytes().splitlines(keepends=True):
+        *lines, _ = path.read_bytes().split(b"\n")  # the last one was cut off, or is empty
+        for line in lines:
             try:
-                content = json.loads(line) if line.endswith(b"\n") else None
-            except ValueError:
-                content = None
-            if not isinstance(content, dict):
-                break  # cut off here; what may follow is computed again
-            if length == 0:
+                content = json.loads(line)
+                if length:
+                    found[content["index"]] = _outcome(content)
+            except (ValueError, KeyError, TypeError):
+                break  # damaged; this and what follows is computed again
+            if not length:
                 self._check(content, path)
-            else:
-                found[content.pop("index")] = _outcome(content)
-            length += len(line)
+            length += len(line) + 1
         return found, length
 
     def _check(self, run: Mapping[str, Any], path: Path) -> None:
@@ -124,12 +125,9 @@ def _listed(value: Any) -> Any:
     return np.asarray(value).tolist()
 
 
-def _plain(outcome: Outcome) -> dict[str, Any]:
-    return asdict(outcome)
-
-
-def _outcome(fields: dict[str, Any]) -> Outcome:
-    if "reason" in fields:
-        return Skip(**fields)
+def _outcome(content: Mapping[str, Any]) -> Outcome:
+    if "skip" in content:
+        return Skip(**content["skip"])
+    fields = content["pair"]
     sizes = {name: tuple(fields[name]) for name in ("source_size", "target_size")}
     return PairPrediction(**(fields | sizes))

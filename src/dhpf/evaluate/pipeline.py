@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +19,22 @@ from numpy.typing import NDArray
 from ..data.pairs import Pair, PairDataset, Photo
 from ..errors import InputError
 from ..matcher import Matcher, PhotoFeatures
-from .layout import DIRECTIONS
 from .parts import Outcome, Skip
 from .predictions import PairPrediction
+from .protocol import DIRECTIONS
+
+
+@contextmanager
+def worker_threads(count: int) -> Iterator[ThreadPoolExecutor]:
+    """Threads of which each computes for itself: meanwhile, torch splits no operation among several."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    pool = ThreadPoolExecutor(count)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
+        torch.set_num_threads(before)
 
 
 class Pipeline:
@@ -32,8 +46,8 @@ class Pipeline:
         Carry the object's outline over, not its keypoints.
     direction
         ``target-to-source`` carries points from the second image of each pair to the first.
-    workers
-        Threads.
+    pool, workers
+        Of :func:`worker_threads`, and how many they are.
     cache_bytes
         Bound on the memory for features that may be asked for again.
     """
@@ -45,31 +59,23 @@ class Pipeline:
         *,
         polygons: bool,
         direction: str,
+        pool: ThreadPoolExecutor,
         workers: int,
         cache_bytes: int,
     ) -> None:
         self.matcher, self.dataset = matcher, dataset
         self.polygons, self.direction = polygons, direction
-        self.workers, self.cache_bytes = workers, cache_bytes
+        self.cache_bytes = cache_bytes
+        self._pool, self._workers = pool, workers
         self.images = 0  # whose features were computed
         self._features: OrderedDict[tuple[Path, bool], Future[PhotoFeatures]] = OrderedDict()
-
-    def __enter__(self) -> Pipeline:
-        self._threads = torch.get_num_threads()
-        torch.set_num_threads(1)
-        self._pool = ThreadPoolExecutor(self.workers)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._pool.shutdown(cancel_futures=True)
-        torch.set_num_threads(self._threads)
 
     def outcomes(self, indices: Iterable[int]) -> Iterator[tuple[int, Outcome]]:
         """The outcome of each pair, in the given order; two pairs a worker are begun ahead."""
         begun: deque[tuple[int, Future[Outcome]]] = deque()
         for index in indices:
             begun.append((index, self._begin(index)))
-            if len(begun) > 2 * self.workers:
+            if len(begun) > 2 * self._workers:
                 first, outcome = begun.popleft()
                 yield first, outcome.result()
         for index, outcome in begun:

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
+from ..data.caltech101 import Caltech101
 from ..data.pairs import PairDataset
-from ..data.registry import find_dataset
 from ..errors import InputError
 from ..files import check_writable
 from ..many import _wait_for_others, share
 from ..matcher import Matcher
 from ..pair_list import Job, by_locality
-from .layout import DIRECTIONS
-from .parts import Outcome, Parts, Skip
-from .pipeline import Pipeline
+from .parts import Parts, Skip
+from .pipeline import Pipeline, worker_threads
 from .predictions import PairPrediction, Predictions
+from .progress import shown
+from .protocol import DIRECTIONS
 from .provenance import code_version, training_images
 
 CACHE_BYTES = 2**30  # for the features of images that may recur
@@ -53,6 +55,7 @@ def predict(
     dataset: PairDataset,
     out: str | Path,
     *,
+    split: str | None = None,
     direction: str = DIRECTIONS[0],
     workers: int | None = None,
     cache_bytes: int = CACHE_BYTES,
@@ -68,6 +71,8 @@ def predict(
     ----------
     out
         The predictions file; finished pairs wait beside it, in ``OUT.part-*``.
+    split
+        What the file calls the split, where the data set's own name for it does not tell all.
     direction
         ``target-to-source`` carries points from the second image of each pair to the first.
     workers
@@ -82,24 +87,24 @@ def predict(
     if len(dataset) == 0:
         raise InputError(f"{dataset.root}: the split {dataset.split} of {dataset.name} is empty")
     rank, world = share()
-    jobs = by_locality(
-        [Job(index, entry.source, entry.target) for index, entry in enumerate(dataset.entries)]
-    )
-    mine = [job.index for job in jobs[len(jobs) * rank // world : len(jobs) * (rank + 1) // world]]
-    about = _about(matcher, dataset, direction)
+    order = order_of_pairs(dataset)
+    mine = order[len(order) * rank // world : len(order) * (rank + 1) // world]
+    about = _about(matcher, dataset, split or dataset.split, direction)
     parts = Parts(out, about, rank)
     before = parts.finished()
     left = [index for index in mine if index not in before]
-    pipeline = Pipeline(
-        matcher,
-        dataset,
-        polygons=about["kind"] == "polygons",
-        direction=direction,
-        workers=workers or default_workers(),
-        cache_bytes=cache_bytes,
-    )
-    with pipeline, parts.appending() as keep:
-        for index, outcome in _with_progress(pipeline.outcomes(left), len(left), hidden=rank > 0):
+    workers = workers or default_workers()
+    with worker_threads(workers) as pool, parts.appending() as keep:
+        pipeline = Pipeline(
+            matcher,
+            dataset,
+            polygons=about["kind"] == "polygons",
+            direction=direction,
+            pool=pool,
+            workers=workers,
+            cache_bytes=cache_bytes,
+        )
+        for index, outcome in shown(pipeline.outcomes(left), "predicting", len(left), hidden=rank > 0):
             keep(index, outcome)
     _wait_for_others()
     predictions = None if rank else _merge(parts, dataset, about)
@@ -112,7 +117,18 @@ def default_workers() -> int:
     return max(1, min(MOST_WORKERS, processors // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
 
 
-def _about(matcher: Matcher, dataset: PairDataset, direction: str) -> dict[str, Any]:
+def order_of_pairs(dataset: PairDataset) -> list[int]:
+    """The pairs in an order in which images recur soon: pairs that no image connects are kept apart."""
+    jobs = [Job(index, entry.source, entry.target) for index, entry in enumerate(dataset.entries)]
+    numbers: dict[Path, int] = {}
+    ends = [[numbers.setdefault(path, len(numbers)) for path in (job.source, job.target)] for job in jobs]
+    shape = len(numbers), len(numbers)
+    graph = coo_array((np.ones(len(ends)), tuple(np.transpose(ends))), shape=shape)
+    group = connected_components(graph, directed=False)[1]
+    return [job.index for job in sorted(by_locality(jobs), key=lambda job: group[numbers[job.source]])]
+
+
+def _about(matcher: Matcher, dataset: PairDataset, split: str, direction: str) -> dict[str, Any]:
     """What tells this run from others: a run goes on with the parts of its own kind only."""
     ids = "\n".join(entry.id for entry in dataset.entries)
     weights = hashlib.sha256()
@@ -120,11 +136,12 @@ def _about(matcher: Matcher, dataset: PairDataset, direction: str) -> dict[str, 
         weights.update(name.encode() + value.cpu().numpy().tobytes())
     return {
         "dataset": dataset.name,
-        "split": dataset.split,
+        "split": split,
         "pairs": hashlib.sha256(ids.encode()).hexdigest(),
-        "kind": "polygons" if find_dataset(dataset.name).threshold == "mask-transfer" else "keypoints",
+        "kind": "polygons" if dataset.name == Caltech101.name else "keypoints",
         "direction": direction,
         "model": matcher.name,
+        "layers": list(matcher.network.candidates()),
         "weights": weights.hexdigest(),
         "size": matcher.size,
         "device": matcher.device.type,
@@ -148,13 +165,13 @@ def _merge(parts: Parts, dataset: PairDataset, about: dict[str, Any]) -> Predict
     if not pairs:
         parts.remove()
         raise InputError(
-            f"{dataset.root}: none of the {len(dataset)} pairs of {dataset.name}, {dataset.split} can be "
+            f"{dataset.root}: none of the {len(dataset)} pairs of {dataset.name}, {about['split']} can be "
             f"predicted; the first: {skipped[0][1]}"
         )
     predictions = Predictions.of_pairs(
         pairs,
         dataset=dataset.name,
-        split=dataset.split,
+        split=about["split"],
         model=about["model"],
         commit=about["commit"],
         kind=about["kind"],
@@ -166,14 +183,3 @@ def _merge(parts: Parts, dataset: PairDataset, about: dict[str, Any]) -> Predict
     predictions.save(parts.out)
     parts.remove()
     return predictions
-
-
-def _with_progress(
-    outcomes: Iterator[tuple[int, Outcome]], total: int, hidden: bool
-) -> Iterator[tuple[int, Outcome]]:
-    from rich.console import Console
-    from rich.progress import track
-
-    console = Console(stderr=True)
-    hidden = hidden or not console.is_terminal
-    yield from track(outcomes, "predicting", total=total, console=console, disable=hidden)

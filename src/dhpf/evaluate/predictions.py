@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import InputError
-from .layout import DIRECTIONS, FORMAT, KINDS, LAYOUT, UNKNOWN_FLAG, VERSION, check, check_names, convert
+from .layout import FORMAT, KINDS, LAYOUT, UNKNOWN_FLAG, VERSION, check, check_names, convert
+from .protocol import DIRECTIONS
 from .storage import pack_arrays, read_arrays, write_file
 
 Floats = NDArray[np.float64]

@@ -5,15 +5,15 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
-from ..errors import InputError
-from .layout import DIRECTIONS
+from ..errors import InputError, unknown
 
+ALPHAS = (0.05, 0.1, 0.15)
+DIRECTIONS = ("source-to-target", "target-to-source")
 THRESHOLDS = ("image", "box", "keypoints", "legacy-padded")
 AVERAGES = ("image", "point")
 COMPARISONS = ("<=", "<")
@@ -143,10 +143,3 @@ def _parse(change: str) -> tuple[str, str]:
     if field not in FIELDS:
         raise unknown("protocol field", field, FIELDS)
     return field, value
-
-
-def unknown(what: str, given: str, known: Iterable[str]) -> InputError:
-    """An error that names the nearest of what is known."""
-    names = list(known)
-    nearest = difflib.get_close_matches(given, names, n=1, cutoff=0)
-    return InputError(f"unknown {what} {given!r}; did you mean {nearest[0]!r}? Known: {', '.join(names)}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import subprocess
 from pathlib import Path
 
@@ -14,7 +13,7 @@ PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def code_version() -> str:
-    """The commit of the source tree that runs, with '+' if the package was changed since; else the version."""
+    """The commit of the source tree that runs, '+' if the package was changed since; else the version."""
 
     def git(*words: str) -> str:
         try:
@@ -41,9 +40,3 @@ def training_images(model: str) -> tuple[str, ...] | None:
         return None
     names = read_metadata(Path(model)).get("training_images")
     return None if names is None else tuple(names.splitlines())
-
-
-def file_digest(path: Path) -> str:
-    """What tells a file from another under the same name."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

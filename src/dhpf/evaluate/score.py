@@ -13,9 +13,8 @@ from .breakdown import RESAMPLES, Summary, groups, summarise
 from .leakage import leak_free_pairs
 from .metrics import pair_masks, pair_pck, threshold_lengths
 from .predictions import Predictions
-from .protocol import Protocol, protocol_for
+from .protocol import ALPHAS, Protocol, protocol_for
 
-ALPHAS = (0.05, 0.1, 0.15)
 MASK_METRICS = ("LT-ACC", "IoU")
 
 

@@ -11,11 +11,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from ..errors import InputError
+from ..errors import InputError, unknown
 from ..files import check_writable, write_atomically
 from .backbone import BOTTLENECKS, ResNet
 from .network import DHPF, HPF, HyperpixelFlow
-from .weights import BACKBONES, DEFAULT_MODEL, MODELS, load_backbone, load_strictly, read_state, unknown
+from .weights import BACKBONES, DEFAULT_MODEL, MODELS, load_backbone, load_strictly, read_state
 
 FORMAT = "dhpf-head"
 VERSION = "1"

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import socket
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
@@ -16,7 +15,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from ..errors import InputError
+from ..errors import InputError, unknown
 from ..files import cache_folder
 from .backbone import ResNet
 
@@ -111,13 +110,6 @@ MODELS: Mapping[str, ModelEntry] = {
     )
 }
 DEFAULT_MODEL = "hpf-resnet50"
-
-
-def unknown(kind: str, given: str, known: Iterable[str]) -> InputError:
-    """The error for a name that is not known; names the nearest that is."""
-    names = sorted(known)
-    near = difflib.get_close_matches(given, names, n=1, cutoff=0.0)[0]
-    return InputError(f"unknown {kind} '{given}': did you mean {near}? known are {', '.join(names)}")
 
 
 def load_backbone(name: str, file: Path | None = None) -> ResNet:

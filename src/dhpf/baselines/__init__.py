@@ -1,0 +1,1 @@
+"""Methods to compare with. Static hyperpixels themselves are ``dhpf.model.network.HPF``."""

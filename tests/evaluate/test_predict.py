@@ -1,0 +1,188 @@
+"""Predictions of a data set are those of the matcher, pair by pair; what cannot be predicted is named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from dhpf import InputError, Matcher
+from dhpf.data import make_mini, open_dataset
+from dhpf.data.pairs import Entry, PairDataset
+from dhpf.evaluate.predict import Predicted, order_of_pairs, predict
+from dhpf.evaluate.predictions import Predictions
+from dhpf.evaluate.score import score_predictions
+from dhpf.model.network import DHPF
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A mini PF-PASCAL: 9 test pairs of 9 images, the official layout."""
+    folder = tmp_path_factory.mktemp("pascal") / "root"
+    make_mini("pf-pascal", folder)
+    return folder
+
+
+@pytest.fixture
+def pairs(root: Path) -> PairDataset:
+    return open_dataset("pf-pascal", root, "test")
+
+
+def predictions_of(done: Predicted) -> Predictions:
+    assert done.predictions is not None
+    return done.predictions
+
+
+def test_predictions_are_those_of_the_matcher_in_the_order_of_the_split(
+    pairs: PairDataset, quick: Matcher, tmp_path: Path, one_thread: None
+) -> None:
+    done = predict(quick, pairs, tmp_path / "p.npz")
+    found = Predictions.load(tmp_path / "p.npz")
+    assert found.pair_ids.tolist() == [entry.id for entry in pairs.entries]
+    assert (found.dataset, found.split, found.model) == ("pf-pascal", "test", "hpf-resnet50")
+    assert found.input_size is not None and found.input_size.tolist() == [64, 64]
+    assert (
+        found.training_images is not None and len(found.training_images) == 0
+    )  # fixed layers are not trained
+    for index, pair in enumerate(pairs):
+        stored = found.pair(index)
+        match = quick.match(pair.source.path, pair.target.path)
+        np.testing.assert_array_equal(stored.predicted_points, match.transfer(pair.source.points))
+        np.testing.assert_array_equal(stored.source_points, pair.source.points)
+        np.testing.assert_array_equal(stored.target_points, pair.target.points)
+        np.testing.assert_array_equal(np.asarray(stored.target_box), pair.target.box)
+        assert (stored.category, stored.source_size) == (pair.category, pair.source.size)
+        assert pairs.root / stored.source_image == pair.source.path
+        assert np.flatnonzero(np.asarray(stored.layers)).tolist() == [2, 7, 11, 12, 15]
+    assert (done.computed, done.kept, done.moved) == (9, 0, 0)
+    assert predictions_of(done).predicted_points.tolist() == found.predicted_points.tolist()
+    assert [path.name for path in tmp_path.iterdir()] == ["p.npz"]
+
+
+def test_each_image_is_computed_once(pairs: PairDataset, quick: Matcher, tmp_path: Path) -> None:
+    different = {path for entry in pairs.entries for path in (entry.source, entry.target)}
+    assert predict(quick, pairs, tmp_path / "p.npz").images == len(different) == 9
+
+
+def test_pairs_that_share_images_come_one_after_the_other(pairs: PairDataset) -> None:
+    def entry(source: str, target: str) -> Entry:
+        return Entry(f"{source}{target}", "cat", Path(source), Path(target))
+
+    pairs.entries = tuple(entry(*names) for names in ("ab", "cd", "ef", "ga", "dc", "he", "bg"))
+    order = order_of_pairs(pairs)
+    assert [set(order[:3]), set(order[3:5]), set(order[5:])] == [{0, 3, 6}, {1, 4}, {2, 5}]
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> Iterator[Path]:
+    """A mini PF-PASCAL with keypoint columns, to be changed."""
+    folder = tmp_path / "damaged"
+    make_mini("pf-pascal", folder, keypoint_columns=True)
+    yield folder
+
+
+def edit(path: Path, line: int, **cells: str) -> None:
+    """Change cells of a CSV file."""
+    rows = [row.split(",") for row in path.read_text().splitlines()]
+    for name, text in cells.items():
+        rows[line][rows[0].index(name)] = text
+    path.write_text("".join(",".join(row) + "\n" for row in rows))
+
+
+def test_what_cannot_be_predicted_is_skipped_with_its_reason(
+    damaged: Path, quick: Matcher, tmp_path: Path
+) -> None:
+    pairs = open_dataset("pf-pascal", damaged, "test")
+    cut, gone = pairs.entries[0].source, pairs.entries[3].source
+    cut.write_bytes(cut.read_bytes()[:900])
+    gone.unlink()
+    edit(damaged / "test_pairs.csv", 9, XA="", YA="", XB="", YB="")
+    edit(damaged / "test_pairs.csv", 8, XA="1;2")
+    pairs = open_dataset("pf-pascal", damaged, "test")
+    found = predictions_of(predict(quick, pairs, tmp_path / "p.npz"))
+    names = [entry.id for entry in pairs.entries]
+    expected = [n for n, e in enumerate(pairs.entries) if {cut, gone} & {e.source, e.target}] + [7, 8]
+    assert [name for name, _ in found.skipped] == [names[n] for n in expected]
+    assert found.pair_ids.tolist() == [name for n, name in enumerate(names) if n not in expected]
+    reasons = dict(found.skipped)
+    assert str(cut) in reasons[names[0]] and str(gone) in reasons[names[3]]
+    assert "test_pairs.csv, line 9" in reasons[names[7]] and reasons[names[8]] == "no common points"
+
+
+def test_a_split_without_any_usable_pair_is_an_error(damaged: Path, quick: Matcher, tmp_path: Path) -> None:
+    training = open_dataset("pf-pascal", damaged, "trn")  # this layout has no keypoints for training
+    with pytest.raises(InputError, match=r"none of the 12 pairs of pf-pascal, trn .* no common points"):
+        predict(quick, training, tmp_path / "p.npz")
+    training.entries = ()
+    with pytest.raises(InputError, match="the split trn of pf-pascal is empty"):
+        predict(quick, training, tmp_path / "p.npz")
+    assert [path.name for path in tmp_path.iterdir()] == ["damaged"]
+
+
+def test_points_outside_their_image_are_taken_at_its_edge_and_counted(
+    damaged: Path, quick: Matcher, tmp_path: Path, one_thread: None
+) -> None:
+    edit(damaged / "test_pairs.csv", 1, XA="-3;20", YA="30;999", XB="5;6", YB="7;8")
+    pairs = open_dataset("pf-pascal", damaged, "test")
+    done = predict(quick, pairs, tmp_path / "p.npz")
+    stored, source = predictions_of(done).pair(0), pairs[0].source
+    assert np.asarray(stored.source_points).tolist() == [[-3, 30], [20, 999]]
+    match = quick.match(source.path, pairs[0].target.path)
+    expected = match.transfer([[0, 30], [20, source.size[1]]])
+    np.testing.assert_array_equal(stored.predicted_points, expected)
+    assert done.moved == 2
+
+
+def test_the_other_direction_is_a_swap(
+    pairs: PairDataset, quick: Matcher, tmp_path: Path, one_thread: None
+) -> None:
+    found = predictions_of(predict(quick, pairs, tmp_path / "p.npz", direction="target-to-source"))
+    pair, stored = pairs[4], found.pair(4)
+    assert found.direction == "target-to-source"
+    assert (stored.pair_id, stored.source_size) == (pair.id, pair.target.size)
+    match = quick.match(pair.target.path, pair.source.path)
+    np.testing.assert_array_equal(stored.predicted_points, match.transfer(pair.target.points))
+    np.testing.assert_array_equal(stored.target_points, pair.source.points)
+    with pytest.raises(InputError, match="direction 'backwards'; wanted"):
+        predict(quick, pairs, tmp_path / "p.npz", direction="backwards")
+
+
+def test_mirrored_training_pairs_are_seen_mirrored(
+    root: Path, quick: Matcher, tmp_path: Path, one_thread: None
+) -> None:
+    training = open_dataset("pf-pascal", root, "trn")
+    found = predictions_of(predict(quick, training, tmp_path / "p.npz"))
+    [index] = [n for n, entry in enumerate(training.entries) if entry.mirrored][:1]
+    pair = training[index]
+    match = quick.match(pair.source.image(), pair.target.image())
+    np.testing.assert_array_equal(found.pair(index).predicted_points, match.transfer(pair.source.points))
+
+
+def test_outlines_are_carried_over(quick: Matcher, tmp_path: Path, one_thread: None) -> None:
+    make_mini("caltech-101", tmp_path / "root")
+    pairs = open_dataset("caltech-101", tmp_path / "root")
+    found = predictions_of(predict(quick, pairs, tmp_path / "p.npz"))
+    pair, stored = pairs[1], found.pair(1)
+    assert found.kind == "polygons" and pair.source.polygon is not None
+    match = quick.match(pair.source.path, pair.target.path)
+    inside = pair.source.polygon.clip(0, pair.source.size)
+    np.testing.assert_array_equal(stored.predicted_points, match.transfer(inside))
+    np.testing.assert_array_equal(stored.target_points, pair.target.polygon)
+    assert score_predictions(found).metrics == ("LT-ACC", "IoU")
+
+
+def test_chosen_layers_and_gates_are_stored(
+    pairs: PairDataset, quick: Matcher, tmp_path: Path, one_thread: None
+) -> None:
+    torch.manual_seed(0)
+    dynamic = Matcher(DHPF(quick.network.backbone).folded(), "untrained", size=64)
+    found = predictions_of(predict(dynamic, pairs, tmp_path / "p.npz"))
+    for index, pair in enumerate(pairs):
+        match = dynamic.match(pair.source.path, pair.target.path)
+        stored = found.pair(index)
+        assert tuple(np.flatnonzero(np.asarray(stored.layers))) == match.layers
+        np.testing.assert_array_equal(np.asarray(stored.gate_probabilities), match.layer_probability)
+    assert found.training_images is None  # the head does not say

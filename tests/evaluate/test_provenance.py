@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+
+from dhpf import __version__
+from dhpf.evaluate import provenance
+from dhpf.model.checkpoint import save_head
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+def test_the_commit_is_that_of_the_package_and_marks_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "src" / "dhpf"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    monkeypatch.setattr(provenance, "PACKAGE", package)
+    assert provenance.code_version() == __version__  # no tree
+
+    def git(*words: str) -> str:
+        name = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
+        done = subprocess.run(
+            ["git", *name, *words], cwd=tmp_path, check=True, capture_output=True, text=True
+        )
+        return done.stdout.strip()
+
+    git("init")
+    git("add", ".")
+    git("commit", "-m", "first")
+    commit = git("rev-parse", "--short", "HEAD")
+    assert provenance.code_version() == commit
+    (tmp_path / "notes.txt").write_text("not of the package")
+    assert provenance.code_version() == commit
+    (package / "new.py").write_text("")
+    assert provenance.code_version() == f"{commit}+"
+    installed = tmp_path / ".venv" / "dhpf"
+    installed.mkdir(parents=True)
+    monkeypatch.setattr(provenance, "PACKAGE", installed)
+    assert provenance.code_version() == __version__  # somebody else's tree
+
+
+def test_models_name_their_training_images(tmp_path: Path) -> None:
+    head, silent = tmp_path / "head.safetensors", tmp_path / "silent.safetensors"
+    weights = {"gates.weight": torch.zeros(1)}
+    save_head(head, weights, {"backbone": "resnet50-msra", "training_images": "a.jpg\nb/c.jpg"})
+    save_head(silent, weights, {"backbone": "resnet50-msra"})
+    assert provenance.training_images(str(head)) == ("a.jpg", "b/c.jpg")
+    assert provenance.training_images(str(silent)) is None
+    assert provenance.training_images("hpf-resnet50") == ()  # fixed layers are not trained
+    assert provenance.training_images("something else") is None
