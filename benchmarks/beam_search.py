@@ -3,7 +3,7 @@
     python -m benchmarks.beam_search PF-PASCAL [--model hpf-resnet50]
 
 The search works with features in half precision; at the end, the layers found and those of the model are
-compared once more by the ordinary predictions, in full precision, on the same pairs.
+compared once more by the ordinary predictions, in full precision, on all those pairs.
 """
 
 from __future__ import annotations
@@ -59,18 +59,22 @@ def main() -> None:
     )
     parser.add_argument("root", type=Path)
     parser.add_argument("--model", default=DEFAULT_MODEL)
+    parser.add_argument("--every", type=int, default=1, help="search on every n-th pair")
+    parser.add_argument("--layers", type=int, default=8, help="at most")
     arguments = parser.parse_args()
     matcher = load(arguments.model)
     pairs, test = (open_dataset("pf-pascal", arguments.root, split) for split in ("val", "test"))
     start = time.perf_counter()
-    search = search_layers(matcher, pairs, exclude=test, report=show)
+    search = search_layers(
+        matcher, pairs, exclude=test, every=arguments.every, most_layers=arguments.layers, report=show
+    )
     seconds = time.perf_counter() - start
     compared = [full_precision(matcher, s.layers, pairs, test) for s in (search.found, search.reference)]
     print(*compared, sep="\n")
     command = f"dhpf beam-search --model {arguments.model} --dataset pf-pascal --root PF-PASCAL --split val "
     save_result(
         f"beam_search_{arguments.model.removeprefix('hpf-')}",
-        command + "--exclude-pairs-of test",
+        command + f"--exclude-pairs-of test --every {arguments.every} --max-layers {arguments.layers}",
         search.to_dict() | {"full_precision": compared, "seconds": round(seconds)},
     )
 

@@ -29,6 +29,7 @@ from dhpf.model.weights import DEFAULT_MODEL
 # What is recorded: data set, protocol, ending of the file's name.
 RESULTS = (
     ("pf-pascal", "dhpf", ""),
+    ("pf-pascal", "original", "_original"),
     ("pf-willow", "dhpf", ""),
     ("pf-willow", "dhpf-legacy", "_legacy"),
 )

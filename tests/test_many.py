@@ -17,7 +17,8 @@ import pytest
 from PIL import Image
 
 from dhpf import InputError, Matcher, PhotoFeatures
-from dhpf.many import Done, FeatureCache, Wanted, run, share
+from dhpf.many import Done, FeatureCache, Wanted, run
+from dhpf.processes import share
 from tests.conftest import texture
 
 WANTED = Wanted("hpf-resnet50", (48, 48))

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from datetime import timedelta
 from pathlib import Path
 
 from .errors import InputError
@@ -16,6 +14,7 @@ from .matcher import Matcher, PhotoFeatures, load
 from .outputs import Outputs
 from .pair_list import Job, by_locality, read_jobs
 from .points import read_points
+from .processes import share, wait_for_others
 
 
 @dataclass(frozen=True)
@@ -107,30 +106,8 @@ def run(pairs: Path, folder: Path, wanted: Wanted, cache_bytes: int, device: str
                 failed.append(f"pair {job.index}: {error}")
                 continue
             write_together(files)
-    _wait_for_others()
+    wait_for_others()
     return Done(len(left) - len(failed), len(mine) - len(left), tuple(failed), listed.ignored, folder)
-
-
-def share() -> tuple[int, int]:
-    """Number of this process and of all processes, as torchrun tells them; 0 and 1 without it."""
-    rank, world = os.environ.get("RANK"), os.environ.get("WORLD_SIZE")
-    if rank is None or world is None:
-        return 0, 1
-    if not (rank.isdecimal() and world.isdecimal() and int(rank) < int(world)):
-        raise InputError(
-            f"RANK={rank} WORLD_SIZE={world}: wanted numbers as torchrun sets them; or unset both"
-        )
-    return int(rank), int(world)
-
-
-def _wait_for_others() -> None:
-    """Under torchrun, return when all processes are done: it stops all once one has reported failed pairs."""
-    from torch import distributed
-
-    if distributed.is_available() and distributed.is_torchelastic_launched():
-        distributed.init_process_group("gloo", timeout=timedelta(days=30))
-        distributed.barrier()
-        distributed.destroy_process_group()
 
 
 def _claim(folder: Path, wanted: Wanted, jobs: Sequence[Job], pairs: Path, first: bool) -> None:

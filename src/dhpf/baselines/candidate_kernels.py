@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..model.kernels import Floats, Integers, _compiled
+from ..model.kernels import Floats, Integers, compiled
 
 
 class Candidates(NamedTuple):
@@ -32,7 +32,7 @@ class Candidates(NamedTuple):
     width_b: int  # W'
 
 
-@_compiled
+@compiled
 def sum_by_offset(candidates: Candidates, tables: Floats) -> None:
     """Add every match's ReLU(cosine)^2 to its offset in the candidate's table (D); ``tables`` begin at 0."""
     cells, cells_b = candidates.products.shape[1:]
@@ -50,7 +50,7 @@ def sum_by_offset(candidates: Candidates, tables: Floats) -> None:
                     sums[tx] += part[tx]
 
 
-@_compiled
+@compiled
 def column_maxima(candidates: Candidates, votes: Floats, maxima: Floats) -> None:
     """The highest confidence of each target cell, where confidence is ReLU(cosine)^2 times votes (C, D).
 
@@ -68,7 +68,7 @@ def column_maxima(candidates: Candidates, votes: Floats, maxima: Floats) -> None
                 highest[target] = max(highest[target], line[target])
 
 
-@_compiled
+@compiled
 def best_targets(
     candidates: Candidates, votes: Floats, maxima: Floats, tiny: float, wanted: Integers, best: Integers
 ) -> None:
@@ -91,7 +91,7 @@ def best_targets(
                     best[c, k] = target
 
 
-@_compiled
+@compiled
 def _add_up_members(candidates: Candidates, cell: int, totals: Floats) -> None:
     """Inner products (M, N') of one source cell."""
     totals[:] = 0
@@ -103,7 +103,7 @@ def _add_up_members(candidates: Candidates, cell: int, totals: Floats) -> None:
                     total[target] += row[target]
 
 
-@_compiled
+@compiled
 def _square_cosines(candidates: Candidates, c: int, cell: int, totals: Floats, line: Floats) -> None:
     """ReLU(cosine)^2 (N',) of one source cell for candidate ``c``."""
     total, row = totals[candidates.member_of[c]], candidates.products[candidates.added[c], cell]
@@ -117,7 +117,7 @@ def _square_cosines(candidates: Candidates, c: int, cell: int, totals: Floats, l
         line[target] = cosine * cosine
 
 
-@_compiled
+@compiled
 def _multiply_votes(candidates: Candidates, votes: Floats, cell: int, line: Floats) -> None:
     """Multiply the matches of one source cell by the votes (D) for their offsets."""
     width, width_b = candidates.width, candidates.width_b

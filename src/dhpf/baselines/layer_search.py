@@ -59,6 +59,7 @@ def search_layers(
     dataset: PairDataset,
     *,
     exclude: PairDataset | None = None,
+    every: int = 1,
     beam: int = BEAM,
     most_layers: int = MOST_LAYERS,
     protocol: Protocol | None = None,
@@ -74,6 +75,8 @@ def search_layers(
         Of a model with fixed layers, which are scored beside those found; its backbone is searched.
     exclude
         Leave out pairs that are in this split too, in either order, so that nothing is tuned on them.
+    every
+        Search on every n-th pair only, for time.
     beam
         Sets that are kept in each step.
     protocol, alpha
@@ -87,10 +90,12 @@ def search_layers(
         raise InputError(
             f"{matcher.name} chooses its layers by itself; beam search needs a model of fixed layers"
         )
-    if beam < 1 or most_layers < 1 or not alpha > 0:
-        raise InputError(f"beam {beam}, at most {most_layers} layers, alpha {alpha:g}: all must be above 0")
+    if min(beam, most_layers, every) < 1 or not alpha > 0:
+        given = f"beam {beam}, at most {most_layers} layers, every {every}, alpha {alpha:g}"
+        raise InputError(f"{given}: all must be above 0")
     protocol = protocol or protocol_for(dataset.name)
     pairs, excluded, skipped = _usable(dataset, exclude)
+    pairs = pairs[::every]
     if protocol.direction != DIRECTIONS[0]:
         pairs = [pair.swap() for pair in pairs]
     backbone, own = matcher.network.backbone, tuple(sorted(matcher.network.layers))

@@ -132,7 +132,7 @@ def evaluate(
         if path is not None:
             check_writable(path)
 
-    from ..many import share
+    from ..processes import share
 
     rank, world = share()
     if out is None and world > 1:
@@ -152,6 +152,9 @@ def beam_search(
         Optional[str],
         typer.Option(metavar="SPLIT", help="Leave out pairs that this split has too, in either order."),
     ] = None,
+    every: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Search on every N-th pair only, for time.")
+    ] = 1,
     beam: Annotated[int, typer.Option(min=1, help="Sets of layers that are kept in each step.")] = BEAM,
     max_layers: Annotated[int, typer.Option(min=1, help="Of a set.")] = MOST_LAYERS,
     alpha: Annotated[float, typer.Option(help="Of the PCK by which sets are ranked.")] = ALPHA,
@@ -185,6 +188,7 @@ def beam_search(
         load(model or DEFAULT_MODEL, sides or DEFAULT_SIZE, device, backbone),
         pairs,
         exclude=others,
+        every=every,
         beam=beam,
         most_layers=max_layers,
         protocol=rules,

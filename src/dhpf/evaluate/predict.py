@@ -17,9 +17,9 @@ from ..data.caltech101 import Caltech101
 from ..data.pairs import PairDataset
 from ..errors import InputError
 from ..files import check_writable
-from ..many import _wait_for_others, share
 from ..matcher import Matcher
 from ..pair_list import Job, by_locality
+from ..processes import share, wait_for_others
 from .parts import Parts, Skip
 from .pipeline import Pipeline, worker_threads
 from .predictions import PairPrediction, Predictions
@@ -106,7 +106,7 @@ def predict(
         )
         for index, outcome in shown(pipeline.outcomes(left), "predicting", len(left), hidden=rank > 0):
             keep(index, outcome)
-    _wait_for_others()
+    wait_for_others()
     predictions = None if rank else _merge(parts, dataset, about)
     return Predicted(predictions, len(left), pipeline.images, len(mine) - len(left))
 

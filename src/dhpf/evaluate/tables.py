@@ -48,7 +48,7 @@ def columns(score: Score) -> tuple[str, ...]:
 def sections(score: Score) -> list[Section]:
     """The standard figures with the leak-free ones beside them, then the breakdowns."""
     head = [("all pairs", score.overall)]
-    if score.leak_free is not None:
+    if score.leak_free is not None and score.training_images:  # else it is the line above once more
         head.append(("leak-free pairs", score.leak_free))
     breakdowns = [
         Section(TITLES.get(name, f"By {name}"), tuple(found.items()))

@@ -24,7 +24,7 @@ ROUNDING = np.float32(1.0001)  # more than the errors of the few products that i
 Kernel = TypeVar("Kernel", bound=Callable[..., None])
 
 
-def _compiled(kernel: Kernel) -> Kernel:
+def compiled(kernel: Kernel) -> Kernel:
     """Compile for vector units: sums may be reordered and products fused (inf and nan keep their meaning);
     a division by zero does not raise. The code is cached beside this file or, if that cannot be written,
     in the user's cache folder; if neither can, it is compiled in every process."""
@@ -39,7 +39,7 @@ def _compiled(kernel: Kernel) -> Kernel:
         return cast(Kernel, njit(kernel, **options))
 
 
-@_compiled
+@compiled
 def appearance_rows(
     start: int,
     stop: int,
@@ -110,7 +110,7 @@ def appearance_rows(
                     sums[tx] += part[tx]
 
 
-@_compiled
+@compiled
 def _multiply(a: Floats, b: Floats, out: Floats) -> None:
     """out (W, N') = a (W, C) @ b (C, N'), in tiles of ``b`` that stay in the nearest cache.
 
@@ -136,19 +136,19 @@ def _multiply(a: Floats, b: Floats, out: Floats) -> None:
                     )  # fmt: skip
 
 
-@_compiled
+@compiled
 def _mix(out: Floats, a: Floats, b: Floats, share_a: float, share_b: float) -> None:
     for i in range(len(out)):
         out[i] = share_a * a[i] + share_b * b[i]
 
 
-@_compiled
+@compiled
 def _add_mix(out: Floats, a: Floats, b: Floats, share_a: float, share_b: float) -> None:
     for i in range(len(out)):
         out[i] += share_a * a[i] + share_b * b[i]
 
 
-@_compiled
+@compiled
 def maxima_rows(
     start: int,
     stop: int,
@@ -178,7 +178,7 @@ def maxima_rows(
                 line_maxima[row, x, ty] = best
 
 
-@_compiled
+@compiled
 def best_rows(
     start: int,
     stop: int,

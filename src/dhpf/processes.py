@@ -1,0 +1,30 @@
+"""Several processes under torchrun: which one is this, and are the others done?"""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+
+from .errors import InputError
+
+
+def share() -> tuple[int, int]:
+    """Number of this process and of all processes, as torchrun tells them; 0 and 1 without it."""
+    rank, world = os.environ.get("RANK"), os.environ.get("WORLD_SIZE")
+    if rank is None or world is None:
+        return 0, 1
+    if not (rank.isdecimal() and world.isdecimal() and int(rank) < int(world)):
+        raise InputError(
+            f"RANK={rank} WORLD_SIZE={world}: wanted numbers as torchrun sets them; or unset both"
+        )
+    return int(rank), int(world)
+
+
+def wait_for_others() -> None:
+    """Under torchrun, return when all processes are done: it stops all once one has reported failed pairs."""
+    from torch import distributed
+
+    if distributed.is_available() and distributed.is_torchelastic_launched():
+        distributed.init_process_group("gloo", timeout=timedelta(days=30))
+        distributed.barrier()
+        distributed.destroy_process_group()
