@@ -96,6 +96,12 @@ MODELS: Mapping[str, ModelEntry] = {
             layers=(2, 7, 11, 12, 15),
         ),
         ModelEntry(
+            name="hpf-resnet50-searched",
+            backbone="resnet50-msra",
+            description="static hyperpixels, layers found by beam search on PF-PASCAL's validation pairs; bundled",
+            layers=(0, 9, 10, 11, 12),
+        ),
+        ModelEntry(
             name="hpf-resnet50-torchvision",
             backbone="resnet50",
             description="the same layers on torchvision's weights",
