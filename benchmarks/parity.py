@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,11 @@ from dhpf.model.transfer import Neighbourhoods, cell_offsets
 from dhpf.model.weights import ASSETS, BACKBONES, load_strictly, read_state
 
 
-def published_network(folder: Path, backbone: Path) -> DHPF:
-    """The head of the published format on the given weights; stride in the 3x3 convolution, as there."""
+def published_network(folder: Path, backbone: Path, folded: bool = True) -> DHPF:
+    """The head of the published format on the given weights; stride in the 3x3 convolution, as there.
+
+    Unless ``folded``, it can be trained; it is in evaluation mode all the same.
+    """
     resnet = ResNet(50, stride_in_1x1=False)
     load_strictly(resnet, read_state(backbone), f"{backbone} is not a ResNet-50")
     network = DHPF(resnet.folded())
@@ -39,7 +43,14 @@ def published_network(folder: Path, backbone: Path) -> DHPF:
         import_published(folder / "published_format_head.pt", head, "resnet50")
         modules = torch.nn.ModuleDict({"gates": network.gates, "transforms": network.transforms})
         load_strictly(modules, read_state(head), "the published head does not fit")
-    return network.folded()
+    return network.folded() if folded else network.eval().requires_grad_(True)
+
+
+def images_of(pair: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
+    """Source and target of a pair of the figures, normalised: (1, 3, 240, 240)."""
+    mean, deviation = (torch.tensor(v).view(3, 1, 1) for v in (MEAN, DEVIATION))
+    source, target = (torch.from_numpy(pair[name]).permute(2, 0, 1) / 255 for name in ("source", "target"))
+    return ((source - mean) / deviation)[None], ((target - mean) / deviation)[None]
 
 
 def stages(network: DHPF, source: Tensor, target: Tensor) -> dict[str, Any]:
@@ -69,12 +80,7 @@ def compare(network: DHPF, file: Path) -> dict[str, Any]:
     """Largest errors of one pair; relative to the largest value of that stage's row."""
     with np.load(file) as truth:
         pair = {name: truth[name] for name in truth.files}
-    mean, deviation = (torch.tensor(v).view(3, 1, 1) for v in (MEAN, DEVIATION))
-    images = [
-        ((torch.from_numpy(pair[name]).permute(2, 0, 1) / 255 - mean) / deviation)[None]
-        for name in ("source", "target")
-    ]
-    found = stages(network, *images)
+    found = stages(network, *images_of(pair))
     report: dict[str, Any] = {"pair": file.stem}
     report["layers_equal"] = list(found["layers"]) == np.flatnonzero(pair["layers"]).tolist()
     for name in ("appearance", "votes", "confidence", "filtered"):

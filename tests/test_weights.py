@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import pickle
 import threading
@@ -242,3 +243,13 @@ def test_cut_off_files(tmp_path: Path, ending: str, share: float) -> None:
     path.write_bytes(content[: int(len(content) * share)])
     with pytest.raises(InputError, match=r"is not a weights file that can be read safely, or it is damaged"):
         read_state(path)
+
+
+def test_the_figures_of_a_model_are_those_on_record() -> None:
+    results = Path(__file__).parent.parent / "benchmarks" / "results"
+    endings = ("pf-pascal_{}", "pf-willow_{}", "pf-willow_{}_legacy")
+    for entry in MODELS.values():
+        for ending, shown in zip(endings, entry.figures.values(), strict=False):
+            pck = json.loads((results / f"{ending.format(entry.name)}.json").read_text())["result"]["pck"]
+            assert shown == " / ".join(f"{pck[alpha]:.1f}" for alpha in ("0.05", "0.1", "0.15"))
+    assert MODELS[DEFAULT_MODEL].figures

@@ -13,9 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from benchmarks.parity import published_network
-
-from dhpf.images import DEVIATION, MEAN
+from benchmarks.parity import images_of, published_network
 
 KEPT_ROWS = 6
 
@@ -23,15 +21,10 @@ KEPT_ROWS = 6
 @torch.no_grad()
 def main(folder: Path, backbone: Path) -> None:
     network = published_network(folder, backbone)
-    mean, deviation = (torch.tensor(v).view(3, 1, 1) for v in (MEAN, DEVIATION))
     kept: dict[str, np.ndarray] = {}
     for index in range(3):
         pair = np.load(folder / f"pair_{index}.npz")
-        images = [
-            ((torch.from_numpy(pair[name]).permute(2, 0, 1) / 255 - mean) / deviation)[None]
-            for name in ("source", "target")
-        ]
-        a, b = (network.features(image) for image in images)
+        a, b = (network.features(image) for image in images_of(pair))
         kept[f"pooled_{index}"] = torch.cat([x + y for x, y in zip(a.pooled, b.pooled, strict=True)], 1)[
             0
         ].numpy()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from ..baselines.beam_search import ALPHA, BEAM, MOST_LAYERS, Step
+from ..data.registry import find_dataset
 from ..errors import InputError
 from ..evaluate.protocol import ALPHAS, DEFAULT_PRESET, DIRECTIONS, protocol_for
 from ..files import check_writable
@@ -127,6 +128,7 @@ def evaluate(
 
       dhpf evaluate --model hpf-resnet50 --dataset pf-pascal --root PF-PASCAL --split test
     """
+    find_dataset(dataset)
     direction = protocol_for(dataset, protocol, change).direction  # errors before hours of work, not after
     for path in (json, csv, markdown, html):
         if path is not None:
@@ -172,6 +174,7 @@ def beam_search(
 
     dhpf beam-search --dataset pf-pascal --root PF-PASCAL --split val --exclude-pairs-of test
     """
+    find_dataset(dataset)
     rules = protocol_for(dataset, protocol, change)
     if json is not None:
         check_writable(json)
