@@ -52,4 +52,5 @@ def test_models_name_their_training_images(tmp_path: Path) -> None:
     assert provenance.training_images(str(head)) == ("a.jpg", "b/c.jpg")
     assert provenance.training_images(str(silent)) is None
     assert provenance.training_images("hpf-resnet50") == ()  # fixed layers are not trained
+    assert provenance.training_images("hpf-resnet50-searched") is None  # but their choice may be fitted
     assert provenance.training_images("something else") is None

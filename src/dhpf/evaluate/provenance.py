@@ -31,11 +31,11 @@ def code_version() -> str:
 def training_images(model: str) -> tuple[str, ...] | None:
     """The images that a model was trained on, by name; None if it does not say.
 
-    Fixed layers are not trained. A head file names its images in the metadata under ``training_images``, one
-    a line.
+    Fixed layers are not trained, but may have been searched on images. A head file names its images in the
+    metadata under ``training_images``, one a line.
     """
     if model in MODELS:
-        return ()
+        return MODELS[model].fitted_to
     if not Path(model).is_file():
         return None
     names = read_metadata(Path(model)).get("training_images")

@@ -83,6 +83,7 @@ class ModelEntry:
     backbone: str
     description: str
     layers: tuple[int, ...] = ()  # fixed hyperpixel layers; empty for a trained head
+    fitted_to: tuple[str, ...] | None = ()  # images that its choices were made on; None: not named one by one
     figures: Mapping[str, str] = field(default_factory=dict)  # measured here: what -> value
 
 
@@ -105,6 +106,7 @@ MODELS: Mapping[str, ModelEntry] = {
             backbone="resnet50-msra",
             description="static hyperpixels, layers searched on PF-PASCAL's validation pairs; bundled",
             layers=(0, 9, 10, 11, 12),
+            fitted_to=None,
             figures={
                 "PF-PASCAL test, PCK at 0.05 / 0.1 / 0.15 of the image": "54.6 / 78.7 / 87.7",
                 "PF-WILLOW, the same of the keypoints' extent": "40.1 / 67.6 / 80.3",
@@ -114,7 +116,7 @@ MODELS: Mapping[str, ModelEntry] = {
         ModelEntry(
             name="hpf-resnet50-torchvision",
             backbone="resnet50",
-            description="the same layers on torchvision's weights",
+            description="the layers of hpf-resnet50 on torchvision's weights",
             layers=(2, 7, 11, 12, 15),
         ),
         ModelEntry(
