@@ -16,17 +16,22 @@ import dhpf
 PACKAGE = Path(dhpf.__file__).parent
 
 
-def best_time(arguments: list[str], limit: float) -> float:
-    """Seconds of wall time; of up to three runs the best, since others may use the machine."""
-    times = []
+def wall_time(arguments: list[str]) -> float:
+    """Seconds of a run."""
+    started = time.perf_counter()
+    ended = subprocess.run([sys.executable, *arguments], capture_output=True)
+    assert ended.returncode == 0, ended.stderr
+    return time.perf_counter() - started
+
+
+def is_quick(arguments: list[str], limit: float, beside: str, times: float) -> bool:
+    """Within ``limit`` seconds in one of three runs. On a machine that is busy with something else, within
+    ``times`` as long as merely importing ``beside``, timed next to it."""
     for _ in range(3):
-        started = time.perf_counter()
-        ended = subprocess.run([sys.executable, *arguments], capture_output=True)
-        times.append(time.perf_counter() - started)
-        assert ended.returncode == 0, ended.stderr
-        if times[-1] < limit:
-            break
-    return min(times)
+        imports, taken = wall_time(["-c", f"import {beside}"]), wall_time(arguments)
+        if taken < limit or taken < times * imports:
+            return True
+    return False
 
 
 def imported(*arguments: str) -> set[str]:
@@ -41,7 +46,7 @@ def imported(*arguments: str) -> set[str]:
 
 
 def test_help() -> None:
-    assert best_time(["-m", "dhpf", "--help"], limit=0.6) < 0.6
+    assert is_quick(["-m", "dhpf", "--help"], limit=0.6, beside="typer.rich_utils", times=3)
 
 
 @pytest.mark.parametrize("arguments", ["--help", "match --help", "--version", "match none.jpg none.jpg"])
@@ -62,7 +67,7 @@ def test_a_second_match_is_quick_and_compiles_nothing(matcher: dhpf.Matcher, tmp
         "        if hasattr(kernel, 'stats'): assert not kernel.stats.cache_misses, name"
     )
     arguments = ["match", "--sample", "cheetahs", "--out", str(tmp_path / "m.png")]
-    assert best_time(["-c", script, *arguments], limit=6) < 6
+    assert is_quick(["-c", script, *arguments], limit=6, beside="torch, numba, scipy.interpolate", times=2.5)
 
 
 def kernel_caches(package_parent: Path, cache: Path) -> set[Path]:
