@@ -20,7 +20,7 @@ from benchmarks.parity import images_of, published_network, stages
 from benchmarks.record import save_result
 from dhpf.losses.layer_rate import layer_rate_loss
 from dhpf.losses.rows import appearance_rows
-from dhpf.losses.strong import importance, nearest_cells, strong_loss
+from dhpf.losses.strong import importance, nearest_cells, strong_loss, target_distributions
 from dhpf.losses.weak import correlation_entropy
 from dhpf.model.gating import ON
 
@@ -58,7 +58,8 @@ def main(folder: Path, backbone: Path) -> None:
     blocks = [[network.transform(n, side.blocks[n]) for n in network.candidates()] for side in (a, b)]
     rows = appearance_rows(blocks[0], blocks[1], on.square(), cells, GRID, GRID) * votes
     omega = importance(padded("predicted_points"), padded("target_points"), torch.full((3,), THRESHOLD))
-    strong = strong_loss(rows, nearest_cells(padded("target_points"), GRID), valid, omega).loss
+    truth_rows = target_distributions(padded("target_points"), GRID, spread=0.0)
+    strong = strong_loss(rows, truth_rows, valid, omega).loss
     rate = layer_rate_loss(on, RATE)
     torch.autograd.backward(strong + rate)
 

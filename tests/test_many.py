@@ -168,6 +168,7 @@ def test_a_full_disc_ends_the_run(
         ({"size": (64, 64)}, "size"),
         ({"model": "other"}, "model"),
         ({"draw": True}, "draw"),
+        ({"style": "flow"}, "style"),
         ({"backbone": "f"}, "backbone"),
     ],
 )

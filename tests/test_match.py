@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,9 +13,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from PIL import Image
 
-from dhpf import InputError, Match, match
+from dhpf import InputError, Match, Matcher, match
 from dhpf.model.transfer import Neighbourhoods, cell_offsets
-from dhpf.viz.matches import GAP, HEIGHT, WIDEST, colours
+from dhpf.viz.canvas import GAP, HEIGHT
+from dhpf.viz.colours import colours
 from tests.conftest import texture
 
 LAYERS = (2, 7)
@@ -224,13 +229,6 @@ def test_lines_stand_out_from_any_photo(colour: str, strength: float) -> None:
     assert contrast >= 3
 
 
-def test_drawings_of_extreme_photos_stay_small() -> None:
-    long = hand_made((64, 64), blank(4000, 8), blank(8, 4000))
-    picture = long.draw([[3000, 4]])
-    assert picture.width <= 2 * WIDEST + GAP
-    assert picture.height <= HEIGHT + 100
-
-
 def test_dictionary_has_what_the_json_file_promises() -> None:
     moved = hand_made((64, 64), blank(64, 64), blank(128, 128), shift=(1, 0))
     found = moved.to_dict([[20, 20], [30, 40]])
@@ -246,6 +244,34 @@ def test_dictionary_has_what_the_json_file_promises() -> None:
         "layer_probability": None,
     }
     assert len(moved.to_dict()["source_points"]) == len(moved.to_dict()["target_points"]) == 12
+
+
+def test_a_match_that_was_saved_has_no_scores_but_all_else(quick: Matcher, photo: Path) -> None:
+    found = quick.match(photo, photo)
+    assert found.scores([30, 20]).shape == (16, 16)
+    for again in (pickle.loads(pickle.dumps(found)), quick.match(photo, photo, evidence=False)):
+        np.testing.assert_array_equal(again.transfer([[30, 20]]), found.transfer([[30, 20]]))
+        with pytest.raises(InputError, match=r"holds no evidence for scores: .* match the photos again"):
+            again.scores([30, 20])
+    assert found.evidence is not None
+    assert len(pickle.dumps(found)) < found.evidence.nbytes / 4
+
+
+@pytest.mark.parametrize(
+    ("point", "complaint"),
+    [
+        ([61, 3], "outside"),
+        ([3, float("nan")], "finite"),
+        ([[3, 3]], "shape"),
+        (3, "shape"),
+        ([], "one source point"),
+    ],
+)
+def test_scores_are_of_one_point_of_the_photo(
+    quick: Matcher, photo: Path, point: Any, complaint: str
+) -> None:
+    with pytest.raises(InputError, match=complaint):
+        quick.match(photo, photo).scores(point)
 
 
 @pytest.mark.parametrize("use", ["transfer", "confidence_at", "draw", "warp", "to_dict"])

@@ -29,6 +29,15 @@ def test_points_files(tmp_path: Path, name: str, text: str) -> None:
     assert read_points(path) == [[1.0, 2.5], [3.0, 4.0]]
 
 
+def test_places_in_the_target_are_read_from_the_same_files(tmp_path: Path) -> None:
+    path = tmp_path / "written.json"
+    path.write_text('{"source_points": [[1, 2.5]], "target_points": [[9, 8]]}')
+    assert read_points(path, "target_points") == [[9.0, 8.0]]
+    path.write_text('{"source_points": [[1, 2.5]]}')
+    with pytest.raises(InputError, match=r"under 'points'"):
+        read_points(path, "target_points")
+
+
 @pytest.mark.parametrize(
     ("name", "text", "complaint"),
     [

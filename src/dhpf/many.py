@@ -27,6 +27,7 @@ class Wanted:
     draw: bool = False
     flow: bool = False
     warp: bool = False
+    style: str = "lines"  # of what is drawn
 
     def outputs(self, folder: Path, job: Job) -> Outputs:
         """The files of a pair."""
@@ -35,6 +36,7 @@ class Wanted:
             json=folder / f"{job.name}.json",
             flow=folder / f"{job.name}.npz" if self.flow else None,
             warp=folder / f"{job.name}_warp.png" if self.warp else None,
+            style=self.style,
         )
 
 

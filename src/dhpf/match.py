@@ -14,8 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 
+from .errors import InputError
 from .model.correlation import Grid
-from .model.transfer import Neighbourhoods, cell_offsets
+from .model.evidence import Evidence
+from .model.transfer import Neighbourhoods, cell_offsets, covering_cells
 from .points import Points, check_points
 
 STRIP = 2**20  # pixels that are computed at a time, so that a large photo needs little more than its result
@@ -34,6 +36,7 @@ class Match:
     model: str
     layers: tuple[int, ...]  # the layers that were used
     layer_probability: NDArray[np.float32] | None = None  # (L,) how sure each gate was to be on, with gates
+    evidence: Evidence | None = field(default=None, repr=False)  # what :meth:`scores` needs; not pickled
 
     def transfer(self, points: ArrayLike) -> Points:
         """Move points of the source photo to the target photo.
@@ -56,6 +59,39 @@ class Match:
         """Confidence of each transfer, (K,), in [0, 1]; ``points`` as for :meth:`transfer`."""
         x, y = self._in_input(check_points(points, self.source.size)).T
         return self._confidences.mean(x, y)
+
+    def scores(self, point: ArrayLike) -> NDArray[np.float32]:
+        """How well every cell of the target's grid fits one point of the source, in [0, 1].
+
+        It is the filtered confidence (after Hough voting and the mutual filter) of the cells that
+        :meth:`transfer` averages over, averaged, on the scale of :attr:`confidence`. The cell in row r and
+        column c lies at (4 c, 4 r) of the network's input.
+
+        Parameters
+        ----------
+        point
+            (2,), x then y, in pixels of the source photo.
+
+        Returns
+        -------
+        (rows, columns) of the target's grid.
+        """
+        one: list[Any] = [point]
+        given = self._in_input(check_points(one, self.source.size))
+        if len(given) != 1:
+            raise InputError("scores are those of one source point: give its x and y")
+        if self.evidence is None:
+            raise InputError(
+                "this match holds no evidence for scores: it was saved and read again, or made without; "
+                "match the photos again"
+            )
+        ((x, y),) = given
+        rows, columns = (
+            slice(*map(int, covering_cells(place, cells)))
+            for place, cells in zip((y, x), self.grids[0], strict=True)
+        )
+        scores: NDArray[np.float32] = self.evidence.scores(rows, columns).float().cpu().numpy()
+        return scores
 
     @cached_property
     def flow(self) -> NDArray[np.float32]:
@@ -98,21 +134,43 @@ class Match:
         points
             The source points that steer the warp, (K, 2); by default the most confident ones.
         """
-        from .viz.warp import warp_to_target
+        from .viz.warp import STEERING, warp_to_target
 
-        return warp_to_target(self, self._given(points, 80))
+        return warp_to_target(self, self._given(points, STEERING))
 
-    def draw(self, points: ArrayLike | None = None) -> Image.Image:
-        """Both photos side by side, matched points joined by lines coloured by confidence.
+    def draw(
+        self,
+        points: ArrayLike | None = None,
+        style: str = "lines",
+        *,
+        truth: ArrayLike | None = None,
+        threshold: float | None = None,
+    ) -> Image.Image:
+        """A drawing of the match, about 480 pixels high; it can be read on light and dark photos, and with
+        any kind of colour vision.
 
         Parameters
         ----------
         points
-            The source points to draw, (K, 2); by default the most confident ones.
+            Source points, (K, 2), x then y, in pixels of the source photo; what for depends on the style.
+        style
+            "lines": both photos, ``points`` (by default the most confident) joined to their matches by lines
+            coloured by confidence.
+            "truth": the matches of ``points`` beside their true places, each in a circle of allowed error.
+            "warp": the source warped onto the target by thin-plate splines that ``points`` steer (by default
+            the most confident), the target, and half of each.
+            "flow": where every source pixel moves, as colours of a wheel that is drawn beside it with its
+            radius in pixels; ``points`` are marked, if given.
+            "heat": the :meth:`scores` of one point over the target; ``points`` is (1, 2).
+        truth
+            For "truth": where ``points`` belong, (K, 2), x then y, in pixels of the target photo.
+        threshold
+            For "truth": the allowed error in pixels of the target; by default a tenth of its longer side.
         """
-        from .viz.matches import draw_matches
+        from .viz.styles import draw_style
 
-        return draw_matches(self, self._given(points))
+        given = None if points is None else check_points(points, self.source.size)
+        return draw_style(self, given, style, truth, threshold)
 
     def to_dict(self, points: ArrayLike | None = None) -> dict[str, Any]:
         """What ``--json`` writes: points, their matches and confidences, layers, model, image sizes."""
@@ -129,6 +187,10 @@ class Match:
             "layers": list(self.layers),
             "layer_probability": None if sure is None else np.round(sure.astype(float), 6).tolist(),
         }
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A match that is saved or copied leaves its evidence, far the largest part, behind."""
+        return {**self.__dict__, "evidence": None}
 
     @cached_property
     def _offsets(self) -> Neighbourhoods:

@@ -22,12 +22,13 @@ PICTURES = (".png", ".jpg", ".jpeg", ".webp")
 
 @dataclass(frozen=True)
 class Outputs:
-    """The files asked for; None for those that are not."""
+    """The files asked for, None for those that are not; and the style of the picture."""
 
     picture: Path | None = None
     json: Path | None = None
     flow: Path | None = None
     warp: Path | None = None
+    style: str = "lines"
 
     def paths(self) -> list[Path]:
         """The files asked for, in the order of writing: if the JSON is there, all are."""
@@ -49,7 +50,11 @@ class Outputs:
             raise InputError("two outputs have the same name; give each its own")
 
     def render(
-        self, match: Match, points: ArrayLike | None, extra: dict[str, Any] | None = None
+        self,
+        match: Match,
+        points: ArrayLike | None,
+        extra: dict[str, Any] | None = None,
+        truth: ArrayLike | None = None,
     ) -> dict[Path, Writer]:
         """Compute everything that was asked for, to be written by :func:`dhpf.files.write_together`.
 
@@ -59,11 +64,13 @@ class Outputs:
             Source points to show, (K, 2), x then y, in pixels of the source photo; None for confident ones.
         extra
             More entries for the JSON file.
+        truth
+            Where the points belong, (K, 2), x then y, in pixels of the target photo; for style "truth".
         """
         described = json.dumps({**match.to_dict(points), **(extra or {})}, indent=1) + "\n"
         files: dict[Path, Writer] = {}
         if self.picture is not None:
-            files[self.picture] = match.draw(points).save
+            files[self.picture] = match.draw(points, self.style, truth=truth).save
         if self.warp is not None:
             files[self.warp] = match.warp(points).save
         if self.flow is not None:

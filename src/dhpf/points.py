@@ -17,19 +17,27 @@ from .errors import InputError
 Points: TypeAlias = NDArray[np.float64]  # (K, 2), x then y
 
 
-def check_points(points: ArrayLike, size: tuple[int, int]) -> Points:
-    """Points (K, 2) as an array, or an error: malformed, not finite, or outside a photo of that size."""
+def as_points(points: ArrayLike, name: str = "point") -> Points:
+    """Points (K, 2) as an array, or an error: malformed or not finite. It calls one of them ``name``."""
     try:
         array = np.asarray(points, np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise InputError("points must be numbers: a list of [x, y] pairs") from None
+        raise InputError(f"{name}s must be numbers: a list of [x, y] pairs") from None
     if array.size == 0:
         return array.reshape(0, 2)
     if array.ndim != 2 or array.shape[1] != 2:
-        raise InputError(f"points have shape {array.shape}; wanted (K, 2): a list of [x, y] pairs")
+        raise InputError(f"{name}s have shape {array.shape}; wanted (K, 2): a list of [x, y] pairs")
     if not np.isfinite(array).all():
         row = int(np.flatnonzero(~np.isfinite(array).all(axis=1))[0])
-        raise InputError(f"point {row + 1} is ({array[row, 0]}, {array[row, 1]}); coordinates must be finite")
+        raise InputError(
+            f"{name} {row + 1} is ({array[row, 0]}, {array[row, 1]}); coordinates must be finite"
+        )
+    return array
+
+
+def check_points(points: ArrayLike, size: tuple[int, int]) -> Points:
+    """Points as by :func:`as_points`, or an error also if one lies outside a source photo of that size."""
+    array = as_points(points)
     outside = ((array < 0) | (array > np.array(size))).any(axis=1)
     if outside.any():
         row = int(np.flatnonzero(outside)[0])
@@ -39,14 +47,16 @@ def check_points(points: ArrayLike, size: tuple[int, int]) -> Points:
     return array
 
 
-def read_points(path: Path) -> list[list[float]]:
+def read_points(path: Path, key: str = "source_points") -> list[list[float]]:
     """Read points from a file.
 
     Parameters
     ----------
     path
-        ``.json``: a list of [x, y], or an object with such a list under "points" or "source_points" (so what
+        ``.json``: a list of [x, y], or an object with such a list under "points" or ``key`` (so what
         ``dhpf match --json`` writes can be read again). ``.csv``: two columns x, y, with or without a header.
+    key
+        "target_points" for places in the target photo.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -56,7 +66,7 @@ def read_points(path: Path) -> list[list[float]]:
         raise InputError(f"{path} is not text; wanted points as JSON or CSV") from None
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}; wanted points as JSON or CSV") from None
-    rows = _from_csv(text, path) if path.suffix.lower() == ".csv" else _from_json(text, path)
+    rows = _from_csv(text, path) if path.suffix.lower() == ".csv" else _from_json(text, path, key)
     if not rows:
         raise InputError(f"{path} holds no points; wanted at least one [x, y]")
     return [_point(row, f"{path}: point {index}") for index, row in enumerate(rows, start=1)]
@@ -74,7 +84,7 @@ def _point(row: Any, name: str) -> list[float]:
     raise InputError(f"{name} is {reprlib.repr(row)}; wanted two finite numbers, x and y")
 
 
-def _from_json(text: str, path: Path) -> list[Any]:
+def _from_json(text: str, path: Path, key: str) -> list[Any]:
     try:
         content = json.loads(text)
     except json.JSONDecodeError as error:
@@ -82,7 +92,7 @@ def _from_json(text: str, path: Path) -> list[Any]:
     except (ValueError, RecursionError):  # a number of thousands of digits, lists in lists in lists ...
         raise InputError(f"{path} is not a list of points: wanted [[x, y], ...]") from None
     if isinstance(content, dict):
-        content = content.get("points", content.get("source_points"))
+        content = content.get("points", content.get(key))
     if not isinstance(content, list):
         raise InputError(f"{path}: wanted a list of [x, y], or an object with one under 'points'")
     return content

@@ -13,7 +13,7 @@ from torch.testing import assert_close
 
 from dhpf.losses.layer_rate import layer_rate_loss
 from dhpf.losses.rows import appearance_rows
-from dhpf.losses.strong import importance, nearest_cells, strong_loss
+from dhpf.losses.strong import importance, nearest_cells, strong_loss, target_distributions
 from dhpf.losses.weak import correlation_entropy, weak_loss
 from tests import literal
 
@@ -88,7 +88,7 @@ def test_importance_by_hand() -> None:
 def test_strong_loss_by_hand() -> None:
     # Two targets: centred and divided by the sample deviation, two different values are +-1/sqrt(2).
     rows = torch.tensor([[[3.0, 1.0], [0.0, 5.0], [9.0, 9.0]]])
-    targets = torch.tensor([[0, 0, 1]])
+    targets = F.one_hot(torch.tensor([[0, 0, 1]])).float()
     valid = torch.tensor([[True, True, False]])
     omega = torch.tensor([[0.5, 1.0, 1.0]])
     right = math.log(1 + math.exp(-math.sqrt(2)))
@@ -98,9 +98,19 @@ def test_strong_loss_by_hand() -> None:
     assert_close(result.cross_entropy, torch.tensor([[right, wrong, 0.0]]))
 
 
+def test_target_distributions() -> None:
+    points = torch.tensor([[8.0, 4.0]])  # column 2, row 1
+    single = target_distributions(points, (3, 4), 0.0)
+    assert single.nonzero().tolist() == [[0, 6]]
+    wide = target_distributions(points, (3, 4), 1.0)[0].view(3, 4)
+    assert wide.sum().item() == pytest.approx(1)
+    assert (wide[1, 2] / wide[1, 3]).item() == pytest.approx(math.exp(0.5))  # one cell away
+    assert (wide[1, 2] / wide[0, 1]).item() == pytest.approx(math.exp(1.0))  # one down, one across
+
+
 def test_a_flat_row_costs_the_logarithm_of_the_number_of_cells() -> None:
     result = strong_loss(
-        torch.full((1, 1, 50), 0.3), torch.tensor([[7]]), torch.tensor([[True]]), torch.ones(1, 1)
+        torch.full((1, 1, 50), 0.3), F.one_hot(torch.tensor([[7]]), 50), torch.tensor([[True]]), torch.ones(1, 1)
     )
     assert result.loss.item() == pytest.approx(math.log(50), rel=1e-5)
 

@@ -9,7 +9,7 @@ import typer
 
 from .. import __version__
 from ..errors import InputError
-from . import data, evaluate, match, models, score
+from . import analyse, data, evaluate, match, models, score, train, web
 
 app = typer.Typer(
     name="dhpf",
@@ -28,6 +28,9 @@ app.command("predict")(evaluate.predict)
 app.command("score")(score.score)
 app.command("evaluate")(evaluate.evaluate)
 app.command("beam-search")(evaluate.beam_search)
+app.command("train")(train.train)
+app.command("web")(web.web)
+app.command("analyse")(analyse.analyse)
 
 
 def _version(show: bool) -> None:

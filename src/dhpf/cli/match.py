@@ -50,6 +50,16 @@ def match(
     ] = None,
     flow: Annotated[Optional[Path], typer.Option(help="Write dense flow and confidence as .npz.")] = None,
     warp: Annotated[Optional[Path], typer.Option(help="Write A warped onto B as a picture.")] = None,
+    style: Annotated[
+        Optional[str],
+        typer.Option(help="How --out is drawn: lines (as without it), truth, warp, flow or heat."),
+    ] = None,
+    truth: Annotated[
+        Optional[Path],
+        typer.Option(
+            metavar="FILE.json|csv", help="Where --points belong, in pixels of B; for --style truth."
+        ),
+    ] = None,
     sample: Annotated[
         Optional[str], typer.Option(help="Match a bundled pair instead: cheetahs, cats or big-cats.")
     ] = None,
@@ -67,12 +77,15 @@ def match(
       dhpf match a.jpg b.jpg --points eyes.json --json matched.json
 
       dhpf match a.jpg b.jpg --size 320x240 --flow flow.npz --warp warped.png
+
+      dhpf match a.jpg b.jpg --style flow --out flow.png
     """
     from .. import samples
     from ..files import write_together
     from ..images import read_image
     from ..outputs import Outputs
     from ..points import check_points, read_points
+    from ..viz.styles import STYLES, check_style
 
     if sample is not None:
         if source is not None:
@@ -82,18 +95,22 @@ def match(
         raise InputError("give two photos: dhpf match A B (or try: dhpf match --sample cheetahs)")
     if not any((out, json, flow, warp)):
         out = Path("match.png")
+    if style is not None and out is None:
+        raise InputError("--style is how the picture is drawn: name it with --out")
     sides = parse_size(size) if size else None
-    outputs = Outputs(picture=out, json=json, flow=flow, warp=warp)
-    outputs.check(source, target, points, backbone, Path(model) if model else None)
+    outputs = Outputs(picture=out, json=json, flow=flow, warp=warp, style=style or STYLES[0])
+    outputs.check(source, target, points, truth, backbone, Path(model) if model else None)
     photo_a, photo_b = read_image(source), read_image(target)
     given = check_points(read_points(points), photo_a.size) if points else None
+    belong = read_points(truth, "target_points") if truth else None
+    check_style(outputs.style, *(None if some is None else len(some) for some in (given, belong)))
 
     from ..matcher import DEFAULT_SIZE, load  # torch takes a while: only now
     from ..model.weights import DEFAULT_MODEL
 
     matcher = load(model or DEFAULT_MODEL, sides or DEFAULT_SIZE, device, backbone)
     result = matcher.match(photo_a, photo_b)
-    write_together(outputs.render(result, given))
+    write_together(outputs.render(result, given, truth=belong))
     layers = ", ".join(map(str, result.layers))
     typer.echo(f"matched {source} with {target}: {result.model}, layers {layers}")
     for path in outputs.paths():
@@ -113,6 +130,9 @@ def match_many(
         Path, typer.Option(metavar="DIR", help="One JSON a pair goes here, and what else is asked for.")
     ],
     draw: Annotated[bool, typer.Option("--draw", help="Also a picture of each pair.")] = False,
+    style: Annotated[
+        Optional[str], typer.Option(help="How --draw draws: lines (as without it), warp or flow.")
+    ] = None,
     flow: Annotated[bool, typer.Option("--flow", help="Also dense flow and confidence, as .npz.")] = False,
     warp: Annotated[bool, typer.Option("--warp", help="Also the source warped onto the target.")] = False,
     cache: Annotated[int, typer.Option(metavar="MB", min=1, help="Memory for photos' features.")] = 1024,
@@ -129,14 +149,22 @@ def match_many(
 
       torchrun --nproc-per-node 4 --no-python dhpf match-many photos/ --out matches --draw
     """
+    from ..viz.styles import OF_ANY_PAIR, check_style_of_any_pair
+
     sides = parse_size(size) if size else None
+    if style is not None and not draw:
+        raise InputError("--style is how --draw draws: give both")
+    chosen = style or OF_ANY_PAIR[0]
+    check_style_of_any_pair(chosen)
 
     from ..many import Wanted, run
     from ..matcher import DEFAULT_SIZE
     from ..model.weights import DEFAULT_MODEL
 
     local = str(backbone) if backbone else None
-    wanted = Wanted(model or DEFAULT_MODEL, sides or DEFAULT_SIZE, local, draw=draw, flow=flow, warp=warp)
+    wanted = Wanted(
+        model or DEFAULT_MODEL, sides or DEFAULT_SIZE, local, draw=draw, flow=flow, warp=warp, style=chosen
+    )
     done = run(pairs, out, wanted, cache * 2**20, device)
     for line in done.failed:
         typer.echo(f"dhpf: failed: {line}", err=True)

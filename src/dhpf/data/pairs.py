@@ -47,6 +47,11 @@ class Photo:
         return np.ascontiguousarray(image[:, ::-1]) if self.mirrored else image
 
     @property
+    def appearance(self) -> str:
+        """What tells this photo's pixels from those of others that are made from the same file."""
+        return "mirrored" if self.mirrored else ""
+
+    @property
     def mask(self) -> NDArray[np.bool_] | None:
         """The object's pixels (H, W), read from the class map or filled from the polygon, if there is one."""
         if self.class_map is not None:

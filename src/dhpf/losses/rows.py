@@ -1,4 +1,4 @@
-"""Some rows of the correlation, with gradients: all that the strong loss needs of it.
+"""Some rows of the correlation, with gradients: all that the losses need of it.
 
 A row belongs to one source cell. Its hyperpixel is read from the source's blocks by interpolation; its
 products with the target are taken at each resolution's own size and then resized, as in
@@ -44,23 +44,53 @@ def appearance_rows(
     (B, K, N').
     """
     products = weights.new_zeros(*cells.shape, grid_b[0] * grid_b[1])
-    squares_a = weights.new_zeros(cells.shape)
-    squares_b = weights.new_zeros(len(cells), grid_b[0] * grid_b[1])
     levels: dict[tuple[int, ...], list[int]] = {}
     for layer, (a, b) in enumerate(zip(blocks_a, blocks_b, strict=True)):
         levels.setdefault((*a.shape[2:], *b.shape[2:]), []).append(layer)
+    squares_a = weights.new_zeros(cells.shape)
     for (_, _, *size_b), layers in levels.items():
         pixels = [read_at(blocks_a[layer], cells, grid_a) for layer in layers]  # each (B, K, C)
         weighted = [weights[:, n, None, None] * pixel for n, pixel in zip(layers, pixels, strict=True)]
         targets = torch.cat([blocks_b[layer] for layer in layers], 1).flatten(2)  # (B, C, h'*w')
         products = products + resize_rows(torch.cat(weighted, 2) @ targets, (size_b[0], size_b[1]), grid_b)
         for layer, pixel in zip(layers, pixels, strict=True):
-            weight = weights[:, layer, None]
-            lengths = squared_lengths(blocks_b[layer].permute(0, 2, 3, 1), grid_b)
-            squares_a = squares_a + weight * pixel.square().sum(2)
-            squares_b = squares_b + weight * lengths.flatten(1)
-    norms = _norm(squares_a)[:, :, None] * _norm(squares_b)[:, None]
-    return (products / (norms + epsilon)).relu().square()
+            squares_a = squares_a + weights[:, layer, None] * pixel.square().sum(2)
+    squares_b = squared_norms(blocks_b, weights, grid_b)
+    return _confidence(products, squares_a[:, :, None], squares_b[:, None], epsilon)
+
+
+def appearance_of_matches(
+    blocks_a: Sequence[Tensor],
+    blocks_b: Sequence[Tensor],
+    weights: Tensor,
+    cells_a: Tensor,
+    cells_b: Tensor,
+    grid_a: Grid,
+    grid_b: Grid,
+    epsilon: float = PUBLISHED_EPSILON,
+) -> Tensor:
+    """p(m_a) of single matches, from source cells (B, K) to target cells (B, K): (B, K)."""
+    products, squares_a, squares_b = (weights.new_zeros(cells_a.shape) for _ in range(3))
+    for layer, (a, b) in enumerate(zip(blocks_a, blocks_b, strict=True)):
+        weight = weights[:, layer, None]
+        pixel_a, pixel_b = read_at(a, cells_a, grid_a), read_at(b, cells_b, grid_b)
+        products = products + weight * (pixel_a * pixel_b).sum(2)
+        squares_a = squares_a + weight * pixel_a.square().sum(2)
+        squares_b = squares_b + weight * pixel_b.square().sum(2)
+    return _confidence(products, squares_a, squares_b, epsilon)
+
+
+def squared_norms(blocks: Sequence[Tensor], weights: Tensor, grid: Grid) -> Tensor:
+    """Weighted squared lengths of all hyperpixels, (B, N)."""
+    squares = weights.new_zeros(len(weights), grid[0] * grid[1])
+    for layer, block in enumerate(blocks):
+        lengths = squared_lengths(block.permute(0, 2, 3, 1), grid)
+        squares = squares + weights[:, layer, None] * lengths.flatten(1)
+    return squares
+
+
+def _confidence(products: Tensor, squares_a: Tensor, squares_b: Tensor, epsilon: float) -> Tensor:
+    return (products / (_norm(squares_a) * _norm(squares_b) + epsilon)).relu().square()
 
 
 def read_at(block: Tensor, cells: Tensor, grid: Grid) -> Tensor:

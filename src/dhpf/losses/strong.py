@@ -8,12 +8,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from ..model.backbone import BASE_STRIDE
 from ..model.correlation import Grid
-
-TINY = 1e-30  # under the logarithm, as published
 
 
 class StrongLoss(NamedTuple):
@@ -46,6 +45,20 @@ def importance(predicted: Tensor, truth: Tensor, threshold: Tensor) -> Tensor:
     return share.square().clamp_max(1.0)
 
 
+def target_distributions(points: Tensor, grid: Grid, spread: float) -> Tensor:
+    """What each row should look like, (..., 2) in pixels of the network's input -> (..., N').
+
+    One at the nearest cell, as in eq. (2); with a ``spread``, a Gaussian of that many cells instead, which
+    tells a near miss from a far one.
+    """
+    if spread == 0:
+        return F.one_hot(nearest_cells(points, grid), grid[0] * grid[1]).to(points.dtype)
+    x, y = (points / BASE_STRIDE).unbind(-1)
+    rows, columns = (torch.arange(side, device=points.device) for side in grid)
+    distance = (y[..., None, None] - rows[:, None]).square() + (x[..., None, None] - columns).square()
+    return (distance / (-2 * spread**2)).flatten(-2).softmax(-1)
+
+
 def strong_loss(rows: Tensor, targets: Tensor, valid: Tensor, omega: Tensor) -> StrongLoss:
     """Weighted cross-entropy, averaged over each pair's points, then over pairs; eq. (2).
 
@@ -55,7 +68,7 @@ def strong_loss(rows: Tensor, targets: Tensor, valid: Tensor, omega: Tensor) -> 
         (B, K, N') the correlation's rows at the source points, *before* the mutual filter as in the
         published code.
     targets
-        (B, K) cells nearest to the true target points.
+        (B, K, N') of :func:`target_distributions`.
     valid
         (B, K) which of the padded points are there.
     omega
@@ -64,7 +77,7 @@ def strong_loss(rows: Tensor, targets: Tensor, valid: Tensor, omega: Tensor) -> 
     centred = rows - rows.mean(2, keepdim=True)
     deviation = centred.detach().std(2, keepdim=True)  # no gradient through it, as published
     scores = centred / torch.where(deviation == 0, 1.0, deviation)
-    probability = scores.softmax(2).gather(2, targets[..., None])[..., 0]
-    cross_entropy = torch.where(valid, -torch.log(probability + TINY), 0.0)
+    logarithms = scores.log_softmax(2)
+    cross_entropy = torch.where(valid, -(targets * logarithms).sum(2), 0.0)
     per_pair = (omega * cross_entropy).sum(1) / valid.sum(1)
     return StrongLoss(per_pair.mean(), cross_entropy.detach(), omega)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +15,8 @@ from torch import Tensor
 from ..errors import InputError, unknown
 from ..files import check_writable, write_atomically
 from .backbone import BOTTLENECKS, ResNet
-from .network import DHPF, HPF, HyperpixelFlow
+from .gating import GATINGS
+from .network import DHPF, HPF, HeadKind, HyperpixelFlow
 from .weights import BACKBONES, DEFAULT_MODEL, MODELS, load_backbone, load_strictly, read_state
 
 FORMAT = "dhpf-head"
@@ -46,17 +48,41 @@ def load_network(model: str = DEFAULT_MODEL, backbone: Path | None = None) -> Hy
 def load_head(path: Path, backbone: Path | None = None) -> DHPF:
     """Read a head file and put it on the backbone that it names."""
     metadata = read_metadata(path)
-    network = _load_on_empty_backbone(read_state(path), metadata["backbone"], path)
+    network = _load_on_empty_backbone(read_state(path), metadata["backbone"], path, head_kind(metadata, path))
     network.backbone = load_backbone(metadata["backbone"], backbone)
     return network.folded()
 
 
-def _load_on_empty_backbone(state: Mapping[str, Tensor], backbone: str, path: Path) -> DHPF:
+def load_head_for_training(model: str, backbone: str, kind: HeadKind) -> DHPF:
+    """A head to begin training with, not folded: a model's name or a head file, of the given kind."""
+    path = Path(model)
+    metadata = read_metadata(path)
+    theirs = head_kind(metadata, path)
+    if metadata["backbone"] != backbone or (theirs.gating, theirs.transform) != (kind.gating, kind.transform):
+        raise InputError(f"{path} is a head of another kind ({metadata['backbone']}, {theirs}); wanted {kind}")
+    network = _load_on_empty_backbone(read_state(path), backbone, path, kind)
+    network.backbone = load_backbone(backbone)
+    return network
+
+
+def head_kind(metadata: Mapping[str, str], path: Path) -> HeadKind:
+    """The variant that a head file says it is; as published if it says nothing."""
+    try:
+        kind = HeadKind(**json.loads(metadata.get("kind", "{}")))
+    except (ValueError, TypeError):
+        raise InputError(f"{path} describes its kind in a way that this program does not know") from None
+    if kind.gating not in GATINGS:
+        raise unknown(f"gating in {path}", kind.gating, GATINGS)
+    return kind
+
+
+def _load_on_empty_backbone(
+    state: Mapping[str, Tensor], backbone: str, path: Path, kind: HeadKind | None = None
+) -> DHPF:
     """The head on a backbone without weights, which is all it takes to see whether it fits."""
     with torch.device("meta"):
-        network = DHPF(ResNet(BACKBONES[backbone].depth))
-    head = torch.nn.ModuleDict({"gates": network.gates, "transforms": network.transforms})
-    load_strictly(head, state, f"{path} does not fit {backbone}")
+        network = DHPF(ResNet(BACKBONES[backbone].depth), kind)
+    load_strictly(network.head(), state, f"{path} does not fit {backbone}")
     return network
 
 

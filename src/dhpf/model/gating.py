@@ -13,35 +13,40 @@ from torch import Tensor, nn
 
 HIDDEN = 32
 OFF, ON = 0, 1  # the order of the two scores, as in the published checkpoints
+GATINGS = ("gumbel", "sigmoid", "none")  # hard; soft, section 4.2; every layer always on
+NEGLIGIBLE = 0.01  # a soft gate below that counts as off when matching: it enters squared
 
 
 class LayerDecisions(NamedTuple):
     """What the gates said for a batch of pairs."""
 
-    on: Tensor  # (B, L), 1 or 0; in training its gradient is that of the softmax
-    probability: Tensor  # (B, L) softmax of the scores without noise: how sure each gate is
+    on: Tensor  # (B, L) what multiplies each layer: 1 or 0, or with soft gates all between
+    probability: Tensor  # (B, L) without noise: how sure each gate is
 
 
 class LayerGates(nn.Module):
-    """One two-layer perceptron per feature block, from pooled features to the scores (off, on)."""
+    """One two-layer perceptron per feature block, from pooled features to the scores (off, on).
 
-    def __init__(self, channels: Sequence[int]) -> None:
+    Parameters
+    ----------
+    channels
+        Of each layer.
+    gating
+        ``gumbel``: hard decisions, trained by the straight-through Gumbel-softmax. ``sigmoid``: one score, and
+        its sigmoid weighs the layer. ``none``: all layers on, nothing to learn.
+    """
+
+    def __init__(self, channels: Sequence[int], gating: str = "gumbel") -> None:
         super().__init__()
-        self.perceptrons = nn.ModuleList(
-            nn.Sequential(
-                nn.Linear(c, HIDDEN, bias=False),
-                nn.BatchNorm1d(HIDDEN),
-                nn.ReLU(inplace=True),
-                nn.Linear(HIDDEN, 2, bias=False),
-            )
-            for c in channels
-        )
+        self.gating, self.layers = gating, len(channels)
+        scores = {"gumbel": 2, "sigmoid": 1}.get(gating)
+        self.perceptrons = nn.ModuleList(_perceptron(c, scores) for c in channels if scores)
 
     def forward(
         self,
         pooled_a: Sequence[Tensor],
         pooled_b: Sequence[Tensor],
-        generator: torch.Generator | None = None,
+        noise: Tensor | None = None,
     ) -> LayerDecisions:
         """Decide for every layer.
 
@@ -49,26 +54,46 @@ class LayerGates(nn.Module):
         ----------
         pooled_a, pooled_b
             Per layer (B, C_l): the global average of the two images' feature blocks.
-        generator
-            Source of the Gumbel noise; used in training mode only.
+        noise
+            (B, L, 2) of :func:`gumbel_noise`, for a Gumbel gate in training; without it, decisions are certain
+            and have no gradient.
         """
+        if self.gating == "none":
+            ones = pooled_a[0].new_ones(len(pooled_a[0]), self.layers)
+            return LayerDecisions(ones, ones)
         scores = torch.stack(
             [mlp(a + b) for mlp, a, b in zip(self.perceptrons, pooled_a, pooled_b, strict=True)], dim=1
-        )  # (B, L, 2)
+        )  # (B, L, 2), or (B, L, 1) for a sigmoid
+        if self.gating == "sigmoid":
+            soft = scores[..., 0].sigmoid()
+            return LayerDecisions(soft, soft)
         probability = scores.softmax(dim=-1)[..., ON]
-        if not self.training:
+        if noise is None:
             return LayerDecisions((scores[..., ON] > scores[..., OFF]).to(scores.dtype), probability)
-        return LayerDecisions(gumbel_straight_through(scores, generator)[..., ON], probability)
+        return LayerDecisions(straight_through(scores + noise)[..., ON], probability)
 
 
-def gumbel_straight_through(scores: Tensor, generator: torch.Generator | None) -> Tensor:
-    """Sample a one-hot choice over the last axis; backwards, the gradient of eq. (1) with tau = 1.
+def _perceptron(channels: int, scores: int) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Linear(channels, HIDDEN, bias=False),
+        nn.BatchNorm1d(HIDDEN),
+        nn.ReLU(inplace=True),
+        nn.Linear(HIDDEN, scores, bias=False),
+    )
 
-    Maximum of scores + Gumbel noise is an exact sample of softmax(scores); its softmax stands in for
+
+def gumbel_noise(shape: Sequence[int], generator: torch.Generator | None = None) -> Tensor:
+    """Independent Gumbel variables z of eq. (1)."""
+    # The negative logarithm of an exponential variable is a Gumbel variable.
+    return -torch.empty(*shape).exponential_(generator=generator).log()
+
+
+def straight_through(scores: Tensor) -> Tensor:
+    """The one-hot maximum over the last axis; backwards, the gradient of eq. (1) with tau = 1.
+
+    The maximum of scores + Gumbel noise is an exact sample of softmax(scores); its softmax stands in for
     the maximum when gradients are taken.
     """
-    # The negative logarithm of an exponential variable is a Gumbel variable.
-    noise = -torch.empty_like(scores).exponential_(generator=generator).log()
-    soft = (scores + noise).softmax(dim=-1)
+    soft = scores.softmax(dim=-1)
     hard = torch.zeros_like(soft).scatter_(-1, soft.argmax(dim=-1, keepdim=True), 1.0)
     return hard + (soft - soft.detach())  # exactly 0 or 1 forwards

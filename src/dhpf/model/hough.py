@@ -37,6 +37,14 @@ class HoughSpace(NamedTuple):
         return self.vertical @ by_offset @ self.horizontal.T
 
 
+class EqualVotes(HoughSpace):
+    """No geometry, for an ablation: every match has the same score."""
+
+    def votes(self, by_offset: Tensor) -> Tensor:
+        """Ones, (D)."""
+        return torch.ones_like(by_offset)
+
+
 @lru_cache(maxsize=16)
 def hough_space(size_a: Grid, size_b: Grid, dtype: torch.dtype, device: torch.device) -> HoughSpace:
     """The Hough space of two images with the given (height, width) in pixels of the network's input.
@@ -95,6 +103,12 @@ def sum_by_offset(block: Tensor, first_row: int, grid_a: Grid, grid_b: Grid) -> 
     dy = torch.arange(height_b, device=block.device) - source_rows[:, None] + height - 1  # (k, H')
     table = block.new_zeros(height + height_b - 1, width + width_b - 1)
     return table.index_add(0, dy.flatten(), by_dx.flatten(0, 1))
+
+
+def votes_of_cells(votes: Tensor, cells: Tensor, grid_a: Grid, grid_b: Grid) -> Tensor:
+    """The votes (D) of every match of some source cells (K,): (K, N')."""
+    windows = votes.unfold(0, grid_b[0], 1).unfold(1, grid_b[1], 1)  # (H, W, H', W') views
+    return windows[grid_a[0] - 1 - cells // grid_a[1], grid_a[1] - 1 - cells % grid_a[1]].flatten(1)
 
 
 def spread_votes(votes: Tensor, first_row: int, count: int, grid_a: Grid, grid_b: Grid) -> Tensor:

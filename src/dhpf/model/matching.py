@@ -33,6 +33,8 @@ class CellMatches(NamedTuple):
 
     best: Tensor  # (N,) index of the best target cell
     confidence: Tensor  # (N,) in [0, 1]: filtered confidence C of that match / the highest vote
+    votes: Tensor  # (H + H' - 1, W + W' - 1) Hough score of a match by its offset
+    column_maxima: Tensor  # (N',) of p(m_a) times votes
 
 
 class Block(NamedTuple):
@@ -123,7 +125,7 @@ def _three_passes(
         for block, rows in zip(blocks, row_maxima, strict=True)
     ]
     best, filtered = (torch.cat(parts) for parts in zip(*results, strict=True))
-    return CellMatches(best, filtered / votes.max().clamp_min(TINY))
+    return CellMatches(best, filtered / votes.max().clamp_min(TINY), votes, column_maxima)
 
 
 _scratch = threading.local()

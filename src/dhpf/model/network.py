@@ -15,8 +15,9 @@ from torch import Tensor, nn
 
 from .backbone import ResNet
 from .correlation import PUBLISHED_EPSILON, FactoredCorrelation, Grid, correlate
-from .gating import LayerGates
-from .hough import hough_space
+from .evidence import Evidence
+from .gating import NEGLIGIBLE, LayerGates
+from .hough import EqualVotes, HoughSpace, hough_space
 from .matching import MATRIX_BYTES, match_cells
 from .transform import Transform
 
@@ -53,6 +54,7 @@ class PairMatches(NamedTuple):
     confidence: Tensor  # (B, N) in [0, 1]
     layers: tuple[tuple[int, ...], ...]  # the chosen layers of each pair
     probability: Tensor | None  # (B, L) how sure each gate was to be on; None if layers are fixed
+    evidence: tuple[Evidence, ...] = ()  # of each pair, if it was to be kept
 
 
 class HyperpixelFlow(nn.Module, ABC):
@@ -86,26 +88,45 @@ class HyperpixelFlow(nn.Module, ABC):
     def _pooled(self, blocks: dict[int, Tensor]) -> tuple[Tensor, ...]:
         return ()
 
-    def correlation(self, layers: Sequence[int], a: Features, b: Features) -> FactoredCorrelation:
-        """Correlate the given layers of one pair."""
+    def weights(self, probability: Tensor | None) -> Tensor | None:
+        """What multiplies each layer of both images, where gates are soft; None where they are hard."""
+        return None
+
+    def space(self, a: Features, b: Features) -> HoughSpace:
+        """The Hough space of two images."""
+        one = next(iter(a.blocks.values()))
+        return hough_space(a.size, b.size, one.dtype, one.device)
+
+    def correlation(
+        self, layers: Sequence[int], a: Features, b: Features, weights: Tensor | None = None
+    ) -> FactoredCorrelation:
+        """Correlate the given layers of one pair, each multiplied by its weight (L,) if there are any."""
         blocks_a = [self.transform(layer, a.blocks[layer])[0] for layer in layers]
         blocks_b = [self.transform(layer, b.blocks[layer])[0] for layer in layers]
+        if weights is not None:
+            blocks_a, blocks_b = (
+                [weights[layer] * block for layer, block in zip(layers, blocks, strict=True)]
+                for blocks in (blocks_a, blocks_b)
+            )
         return correlate(blocks_a, blocks_b, a.grid, b.grid, self.epsilon)
 
     @torch.no_grad()
-    def match(self, a: Features, b: Features, matrix_bytes: int = MATRIX_BYTES) -> PairMatches:
+    def match(
+        self, a: Features, b: Features, matrix_bytes: int = MATRIX_BYTES, keep_evidence: bool = False
+    ) -> PairMatches:
         """Match every pair of a batch; layers are chosen per pair, and only those are computed."""
         layers, probability = self.choose(a, b)
-        one = next(iter(a.blocks.values()))
-        space = hough_space(a.size, b.size, one.dtype, one.device)
-        cells = [
-            match_cells(
-                self.correlation(chosen, a.part(pair, pair + 1), b.part(pair, pair + 1)), space, matrix_bytes
-            )
-            for pair, chosen in enumerate(layers)
-        ]
-        best = torch.stack([c.best for c in cells])
-        return PairMatches(best, torch.stack([c.confidence for c in cells]), tuple(layers), probability)
+        weights, space = self.weights(probability), self.space(a, b)
+        cells, evidence = [], []
+        for pair, chosen in enumerate(layers):
+            one, other = a.part(pair, pair + 1), b.part(pair, pair + 1)
+            weight = None if weights is None else weights[pair]
+            correlation = self.correlation(chosen, one, other, weight)
+            cells.append(match_cells(correlation, space, matrix_bytes))
+            if keep_evidence:
+                evidence.append(Evidence(correlation, cells[-1].votes, cells[-1].column_maxima))
+        best, confidence = torch.stack([c.best for c in cells]), torch.stack([c.confidence for c in cells])
+        return PairMatches(best, confidence, tuple(layers), probability, tuple(evidence))
 
     def both_features(self, source: Tensor, target: Tensor) -> tuple[Features, Features]:
         """Features of both sides; equally large images go through the backbone together, which is faster."""
@@ -119,13 +140,28 @@ class HyperpixelFlow(nn.Module, ABC):
         return self.match(*self.both_features(source, target))
 
 
+@dataclass(frozen=True)
+class HeadKind:
+    """What a head is made of: the method as published, or a variant of sections 4.1 and 4.2."""
+
+    gating: str = "gumbel"  # one of gating.GATINGS
+    transform: bool = True  # reduce chosen blocks by 1x1 convolutions
+    hough: bool = True  # geometric votes
+    once: bool = False  # the gate enters the correlation once; as published it enters squared
+
+
 class DHPF(HyperpixelFlow):
     """Dynamic hyperpixel flow: gates choose layers for each pair, transformations reduce them."""
 
-    def __init__(self, backbone: ResNet) -> None:
+    def __init__(self, backbone: ResNet, kind: HeadKind | None = None) -> None:
         super().__init__(backbone)
-        self.gates = LayerGates(backbone.channels)
-        self.transforms = nn.ModuleList(Transform(c) for c in backbone.channels)
+        self.kind = kind or HeadKind()
+        self.gates = LayerGates(backbone.channels, self.kind.gating)
+        self.transforms = nn.ModuleList(Transform(c) for c in backbone.channels if self.kind.transform)
+
+    def head(self) -> nn.ModuleDict:
+        """All that is learned."""
+        return nn.ModuleDict({"gates": self.gates, "transforms": self.transforms})
 
     def folded(self) -> DHPF:
         """For inference: fold batch norms into the transformations; not trainable after."""
@@ -142,11 +178,20 @@ class DHPF(HyperpixelFlow):
 
     def choose(self, a: Features, b: Features) -> tuple[list[tuple[int, ...]], Tensor | None]:
         decisions = self.gates(a.pooled, b.pooled)
-        chosen = [tuple(row.nonzero().flatten().tolist()) for row in decisions.on]
+        chosen = [tuple(row.nonzero().flatten().tolist()) for row in decisions.on > NEGLIGIBLE]
         return [layers or (0,) for layers in chosen], decisions.probability  # all off: the base block
 
+    def weights(self, probability: Tensor | None) -> Tensor | None:
+        if self.kind.gating != "sigmoid" or probability is None:
+            return None
+        return probability.sqrt() if self.kind.once else probability
+
+    def space(self, a: Features, b: Features) -> HoughSpace:
+        space = super().space(a, b)
+        return space if self.kind.hough else EqualVotes(*space)
+
     def transform(self, layer: int, block: Tensor) -> Tensor:
-        reduced: Tensor = self.transforms[layer](block)
+        reduced: Tensor = self.transforms[layer](block) if self.kind.transform else block
         return reduced
 
 

@@ -44,15 +44,15 @@ class Neighbourhoods:
             Coordinates in pixels of the network's input, of shapes that broadcast together.
         """
         rows, columns = self._summed_area.shape[0] - 1, self._summed_area.shape[1] - 1
-        left, right = _covering_cells(x, columns)
-        top, bottom = _covering_cells(y, rows)
+        left, right = covering_cells(x, columns)
+        top, bottom = covering_cells(y, rows)
         table = self._summed_area
         total = table[bottom, right] - table[top, right] - table[bottom, left] + table[top, left]
         count = (right - left) * (bottom - top)
         return total / count.reshape(count.shape + (1,) * (total.ndim - count.ndim))
 
 
-def _covering_cells(position: ArrayLike, cells: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def covering_cells(position: ArrayLike, cells: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """First and one-past-last cell whose box covers each position; beyond the edge, the edge's cell."""
     position = np.asarray(position, np.float64)
     first = np.ceil((position - REACH) / BASE_STRIDE).astype(np.int64)

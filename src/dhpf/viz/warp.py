@@ -1,4 +1,4 @@
-"""The source photo warped onto the target, as in figures 5 and 6 of the paper."""
+"""Style "warp": the source photo warped onto the target, as in figures 5 and 6 of the paper."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ from scipy.interpolate import RBFInterpolator
 from scipy.ndimage import map_coordinates
 
 from ..errors import InputError
+from .canvas import Entry, panel, sheet, shrunk
+from .matches import describe
 
 if TYPE_CHECKING:
     from ..match import Match
     from ..points import Points
 
+STEERING = 80  # confident points steer the warp, when nobody said which
 LATTICE = 64  # the spline is evaluated at that many places a side, and interpolated between them
+OUTSIDE = 225  # light grey
 SMOOTHING = 1e-3  # lets single wrong matches give way
 STRIP = 2**20  # pixels that are sampled at a time, so that a large photo needs little more than its result
 
@@ -31,22 +35,44 @@ def warp_to_target(match: Match, points: Points) -> Image.Image:
     points
         (K, 2), x then y, in pixels of the source photo; at least three whose matches do not lie on a line.
     """
+    return Image.fromarray(_warped(match, points)[0])
+
+
+def draw_warp(match: Match, points: Points) -> Image.Image:
+    """Draw the warped source, the target, and half of each; ``points`` as for :func:`warp_to_target`.
+
+    What lies outside the source is light grey in the first panel; in the last, the target stays as it is.
+    """
+    pixels, seen = _warped(match, points)
+    pixels[~seen] = OUTSIDE
+    warped, target = panel(Image.fromarray(pixels)), panel(match.target)
+    half = Image.composite(
+        Image.blend(warped, target, 0.5), target, panel(Image.fromarray(seen).convert("L"))
+    )
+    facts = f"thin-plate splines through {len(points)} matches   {describe(match)}"
+    captions = ["source, warped", "target", "half of each"]
+    return shrunk(sheet([warped, target, half], [[Entry(facts)]], captions))
+
+
+def _warped(match: Match, points: Points) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+    """The warped source (H', W', 3), and where it lies within its photo (H', W'); black elsewhere."""
     origin = _origins(match, points)
     photo = np.asarray(match.source)
     width, height = match.target.size
     columns = np.linspace(0, LATTICE - 1, width)
     rows = np.linspace(0, LATTICE - 1, height)
-    warped = np.zeros((height, width, 3), np.uint8)
+    warped, inside = np.zeros((height, width, 3), np.uint8), np.zeros((height, width), np.bool_)
     step = max(1, STRIP // width)
     for top in range(0, height, step):
         strip = slice(top, top + step)
         place = np.meshgrid(rows[strip], columns, indexing="ij")
         x, y = (map_coordinates(origin[..., axis], place, order=1) for axis in (0, 1))
         seen = (x > -0.5) & (x < match.source.width) & (y > -0.5) & (y < match.source.height)
+        inside[strip] = seen
         for channel in range(3):
             sampled = map_coordinates(photo[..., channel], [y, x], order=1, mode="nearest")
             warped[strip, :, channel] = sampled * seen
-    return Image.fromarray(warped)
+    return warped, inside
 
 
 def _origins(match: Match, points: Points) -> NDArray[np.float64]:

@@ -1,0 +1,132 @@
+"""``dhpf analyse``: which layers are chosen, over a data set or for one pair."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from ..errors import InputError
+from .evaluate import Workers
+from .match import Backbone, Device, Size, parse_size
+
+WAYS = "give predictions files, or --model with --dataset and --root, or --pair A B"
+
+
+def analyse(
+    predictions: Annotated[
+        Optional[list[Path]],
+        typer.Argument(metavar="[PREDICTIONS.npz]...", help="Files of 'dhpf predict', one for each model."),
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder for the report.")] = Path("analysis"),
+    model: Annotated[
+        Optional[list[str]],
+        typer.Option(
+            metavar="NAME|FILE", help="A name from 'dhpf models', or a head file; repeat to compare."
+        ),
+    ] = None,
+    dataset: Annotated[
+        Optional[str], typer.Option(help="Predict pf-pascal, pf-willow, caltech-101 or spair-71k first.")
+    ] = None,
+    root: Annotated[Optional[Path], typer.Option(metavar="DIR", help="The data set's folder.")] = None,
+    split: Annotated[str, typer.Option(help="trn, val or test; some data sets have test alone.")] = "test",
+    timed_pairs: Annotated[
+        Optional[int],
+        typer.Option(metavar="N", min=1, help="Pairs on which the models are timed, at most; else 50."),
+    ] = None,
+    pair: Annotated[
+        Optional[tuple[Path, Path]],
+        typer.Option(metavar="A B", help="Two photos: what would each other choice of layers change?"),
+    ] = None,
+    points: Annotated[
+        Optional[Path],
+        typer.Option(metavar="FILE.json|csv", help="With --pair: source points to follow, in pixels of A."),
+    ] = None,
+    size: Size = None,
+    device: Device = "cpu",
+    backbone: Backbone = None,
+    workers: Workers = None,
+) -> None:
+    """Show which layers are chosen: for each category, how many, how wide, how alike models are.
+
+    From predictions files; or predict first, and measure the time per pair as well; or look at one pair:
+
+      dhpf analyse strong.npz weak.npz --out analysis
+
+      dhpf analyse --model hpf-resnet50 --model head.safetensors --dataset pf-pascal --root DATA --out DIR
+
+      dhpf analyse --pair a.jpg b.jpg --model head.safetensors --out analysis
+    """
+    if sum(map(bool, (predictions, dataset, pair))) != 1:
+        raise InputError(WAYS)
+    if predictions and model:
+        raise InputError("predictions files name their model: give files or --model, not both")
+    if dataset and root is None:
+        raise InputError(f"--dataset {dataset} needs its folder: --root DIR")
+    if points is not None and pair is None:
+        raise InputError("--points are for one pair: dhpf analyse --pair A B --points FILE")
+    if pair is not None and len(model or []) > 1:
+        raise InputError("--pair looks at one model; give one --model")
+    sides = parse_size(size) if size else None
+
+    from rich.console import Console
+
+    from ..analysis.charts import check_matplotlib
+    from ..analysis.report import make_folder, print_overview, write_report
+
+    check_matplotlib()
+    if pair is not None:
+        _analyse_pair(pair, points, out, model, sides, device, backbone)
+        return
+    if predictions:
+        from ..analysis.study import study_files
+
+        study = study_files(predictions)
+        make_folder(out)
+    else:
+        from ..analysis.study import study_models
+        from ..analysis.timing import TIMED_PAIRS
+        from ..data.registry import open_dataset
+        from ..matcher import DEFAULT_SIZE, load
+        from ..model.weights import DEFAULT_MODEL
+
+        pairs = open_dataset(str(dataset), Path(root or "."), split)
+        names = model or [DEFAULT_MODEL]
+        matchers = [load(name, sides or DEFAULT_SIZE, device, backbone) for name in names]
+        make_folder(out)
+        study = study_models(matchers, pairs, out, timed_pairs or TIMED_PAIRS, workers)
+    written = write_report(study, out)
+    typer.echo(f"wrote {written[-1]} and {len(written) - 1} more files in {out}")
+    print_overview(study, Console())
+
+
+def _analyse_pair(
+    pair: tuple[Path, Path],
+    points: Path | None,
+    out: Path,
+    model: list[str] | None,
+    sides: tuple[int, int] | None,
+    device: str,
+    backbone: Path | None,
+) -> None:
+    from rich.console import Console
+
+    from ..analysis.report import make_folder
+    from ..images import read_image
+    from ..points import check_points, read_points
+
+    source, target = (read_image(path) for path in pair)
+    given = check_points(read_points(points), source.size) if points else None
+    make_folder(out)
+
+    from ..analysis.pair import study_pair
+    from ..analysis.pair_report import print_pair, write_pair
+    from ..matcher import DEFAULT_SIZE, load
+    from ..model.weights import DEFAULT_MODEL
+
+    matcher = load(model[0] if model else DEFAULT_MODEL, sides or DEFAULT_SIZE, device, backbone)
+    study = study_pair(matcher, source, target, given)
+    for path in write_pair(study, out):
+        typer.echo(f"wrote {path}")
+    print_pair(study, Console())

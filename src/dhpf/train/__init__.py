@@ -1,0 +1,1 @@
+"""Section 3.4 put to work: from a recipe to a trained head."""

@@ -1,0 +1,149 @@
+"""Pairs and an epoch's number -> batches of what a step needs. Nothing depends on the number of processes.
+
+K points
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from ..data.augment import Augmented
+from ..data.pairs import Pair
+from ..errors import InputError
+from .config import AugmentConfig
+from .features import FeatureStore, StoredFeatures
+from .views import random_view
+
+
+class Sample(NamedTuple):
+    """One training pair as a step takes it."""
+
+    source: StoredFeatures
+    target: StoredFeatures
+    source_points: Tensor  # (K, 2) in pixels of the network's input
+    target_points: Tensor  # (K, 2)
+
+
+class Position(NamedTuple):
+    """A batch of a run: the epoch, the step in it, and the whole batch over all processes."""
+
+    epoch: int
+    step: int
+    indices: tuple[tuple[int, int], ...]  # (data set, pair)
+
+
+class EpochPlan:
+    """Which pairs come in which order; the same for any number of processes, and after a restart."""
+
+    def __init__(self, sizes: Sequence[int], batch: int, per_epoch: int, seed: int) -> None:
+        self.sizes, self.batch, self.per_epoch, self.seed = tuple(sizes), batch, per_epoch, seed
+        drawn = sum(min(size, per_epoch or size) for size in sizes)
+        self.batch = min(batch, drawn)
+        self.steps = drawn // self.batch  # what is left over comes first another time
+
+    def batches(self, epoch: int, start: int = 0) -> Iterator[Position]:
+        """The batches of an epoch from step ``start`` on."""
+        random = np.random.default_rng((self.seed, epoch))
+        drawn = [
+            (source, int(pair))
+            for source, size in enumerate(self.sizes)
+            for pair in random.permutation(size)[: self.per_epoch or size]
+        ]
+        order = [drawn[k] for k in random.permutation(len(drawn))]
+        for step in range(start, self.steps):
+            yield Position(epoch, step, tuple(order[step * self.batch : (step + 1) * self.batch]))
+
+
+class Batches:
+    """Reads this process's share of the batches, one batch ahead.
+
+    Parameters
+    ----------
+    sources
+        The training pairs of each data set.
+    share
+        The number of this process and of all processes.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[Dataset[Pair]],
+        plan: EpochPlan,
+        store: FeatureStore,
+        augment: AugmentConfig,
+        *,
+        negatives: bool,
+        share: tuple[int, int] = (0, 1),
+    ) -> None:
+        self.sources, self.plan, self.store, self.augment = sources, plan, store, augment
+        self.negatives, self.share = negatives, share
+
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[tuple[Position, list[Sample]]]:
+        """Batches from step ``start`` on."""
+        pairs = [
+            Augmented(source, self.plan.seed + number, epoch, self.augment.mirror, self.augment.swap)
+            for number, source in enumerate(self.sources)
+        ]
+        with ThreadPoolExecutor(1) as ahead:
+            waiting = None
+            for position in self.plan.batches(epoch, start):
+                following = ahead.submit(self._read, pairs, position)
+                if waiting is not None:
+                    yield waiting.result()
+                waiting = following
+            if waiting is not None:
+                yield waiting.result()
+
+    def _read(self, sources: Sequence[Augmented], position: Position) -> tuple[Position, list[Sample]]:
+        """This process's pairs of a batch; with negatives, as many pairs of different categories after them."""
+        pairs = [sources[source][index] for source, index in position.indices]
+        mine = own_share(len(pairs), self.share)
+        chosen = [pairs[number] for number in mine]
+        if self.negatives:
+            chosen += [self._negative(pairs, number, sources, position) for number in mine]
+        random = np.random.default_rng((self.plan.seed, position.epoch, position.step))
+        views = random.integers(self.augment.views, size=(2, len(pairs), 2))  # positive and negative pairs'
+        numbers = [*views[0, mine.start : mine.stop], *views[1, mine.start : mine.stop]]
+        return position, [self._sample(pair, *n) for pair, n in zip(chosen, numbers, strict=False)]
+
+    def _negative(
+        self, pairs: Sequence[Pair], number: int, sources: Sequence[Augmented], position: Position
+    ) -> Pair:
+        """The source with the target of a pair of another category: the next one in the batch, else in the list."""
+        own = pairs[number]
+        following = [*pairs[number + 1 :], *pairs[:number]]
+        other = next((pair for pair in following if pair.category != own.category), None)
+        source, index = position.indices[number]
+        while other is None:
+            index = (index + 1) % len(sources[source])
+            if index == position.indices[number][1]:
+                raise InputError("the weak objective needs pairs of at least two categories; there is one")
+            pair = sources[source][index]
+            other = pair if pair.category != own.category else None
+        none = np.zeros((0, 2))
+        return replace(own, source=replace(own.source, points=none), target=replace(other.target, points=none))
+
+    def _sample(self, pair: Pair, view_a: int, view_b: int) -> Sample:
+        size = self.store.size
+        a = random_view(self.augment, self.plan.seed, pair.source, view_a)
+        b = random_view(self.augment, self.plan.seed, pair.target, view_b)
+        points = np.stack([a.points(pair.source, size), b.points(pair.target, size)])  # (2, K, 2)
+        inside = ((points >= 0) & (points < np.array(size))).all(axis=(0, 2))
+        if not inside.any():
+            inside[:] = True  # all were cut off: the nearest cells at the edge are better than nothing
+        source, target = torch.from_numpy(points[:, inside]).float()
+        return Sample(self.store.get(pair.source, a), self.store.get(pair.target, b), source, target)
+
+
+def own_share(count: int, share: tuple[int, int]) -> range:
+    """The positions of a batch that belong to one process."""
+    rank, world = share
+    return range(count * rank // world, count * (rank + 1) // world)

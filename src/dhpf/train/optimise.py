@@ -1,0 +1,45 @@
+"""Optimisers and schedules. The learning rate is a function of the step alone, so nothing of it is stored."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import torch
+from torch import nn
+
+from .config import OptimiserConfig
+
+WARM_UP, FIRST, LAST = 0.3, 1 / 25, 1e-4  # of one-cycle: share of the steps; shares of the highest rate
+
+
+def make_optimiser(parameters: Iterable[nn.Parameter], config: OptimiserConfig) -> torch.optim.Optimizer:
+    """SGD as published, or AdamW."""
+    if config.kind == "sgd":
+        return torch.optim.SGD(
+            parameters, lr=config.rate, momentum=config.momentum, weight_decay=config.decay
+        )
+    return torch.optim.AdamW(parameters, lr=config.rate, weight_decay=config.decay)
+
+
+def learning_rate(config: OptimiserConfig, step: int, steps: int) -> float:
+    """The rate of a step, of that many in the whole run."""
+    if config.schedule == "constant":
+        return config.rate
+    top = max(1.0, WARM_UP * steps)
+    if step < top:
+        return config.rate * _between(FIRST, 1.0, step / top)
+    return config.rate * _between(1.0, LAST, (step - top) / max(1.0, steps - top))
+
+
+def _between(start: float, stop: float, share: float) -> float:
+    """Along half a cosine."""
+    return stop + (start - stop) * (1 + math.cos(math.pi * min(share, 1.0))) / 2
+
+
+@torch.no_grad()
+def follow(average: nn.Module, head: nn.Module, decay: float) -> None:
+    """Move the running average of the weights towards the weights."""
+    for kept, new in zip(average.state_dict().values(), head.state_dict().values(), strict=True):
+        if kept.is_floating_point():
+            kept.lerp_(new, 1 - decay)

@@ -1,0 +1,91 @@
+"""What a run shows: a progress bar with loss terms, a line an epoch, TensorBoard logs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+SHOWN = ("match", "select", "pck", "layers")
+
+
+class Reporter:
+    """Shows and logs; only the first process does.
+
+    TensorBoard logs are written if the package ``tensorboard`` is installed (``pip install 'dhpf[train]'``).
+    """
+
+    def __init__(self, folder: Path, steps_done: int, first: bool) -> None:
+        self.folder, self.steps_done, self.first = folder, steps_done, first
+        self._sums: dict[str, float] = {}
+        self._count = 0
+        self._stack = ExitStack()
+        self._board: Any = None
+        self._bar: Progress | None = None
+
+    def __enter__(self) -> Reporter:
+        if not self.first:
+            return self
+        console = Console(stderr=True)
+        if console.is_terminal:
+            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+            self._bar = self._stack.enter_context(Progress(*columns, console=console))
+            self._task = self._bar.add_task("")
+        self._console = console
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            console.print("no TensorBoard logs: pip install 'dhpf[train]'", highlight=False)
+        else:
+            # What a killed run logged beyond its last checkpoint is replaced.
+            board = SummaryWriter(str(self.folder / "tensorboard"), purge_step=self.steps_done)  # type: ignore[no-untyped-call]
+            self._stack.callback(board.close)
+            self._board = board
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def begin(self, epoch: int, epochs: int, steps: int, done: int) -> None:
+        """A new epoch, or the rest of one."""
+        self._sums, self._count = {}, 0
+        self._title = f"epoch {epoch + 1}/{epochs}"
+        if self._bar is not None:
+            self._bar.reset(self._task, total=steps, completed=done, description=self._title)
+
+    def step(self, steps_done: int, terms: Mapping[str, float]) -> None:
+        """One step's terms."""
+        self._count += 1
+        for key, value in terms.items():
+            self._sums[key] = self._sums.get(key, 0.0) + value
+        if self._board is not None:
+            self._log("train", terms, steps_done)
+        if self._bar is not None:
+            means = self.averages()
+            shown = "  ".join(f"{key} {means[key]:.3g}" for key in SHOWN if key in means)
+            self._bar.update(self._task, advance=1, description=f"{self._title}  {shown}")
+
+    def averages(self) -> dict[str, float]:
+        """Mean terms of the epoch, as far as this process has seen it."""
+        return {key: value / self._count for key, value in self._sums.items()}
+
+    def end(self, steps_done: int, record: Mapping[str, float], better: bool) -> None:
+        """An epoch with its validation."""
+        if not self.first:
+            return
+        if self._board is not None:
+            self._log("epoch", record, steps_done)
+            self._board.flush()
+        values = "  ".join(f"{k} {v:.4g}" for k, v in record.items() if k not in ("epoch", "rate"))
+        self._console.print(f"{self._title}  {values}{'  best' if better else ''}", highlight=False, soft_wrap=True)
+
+    def _log(self, group: str, values: Mapping[str, float], steps_done: int) -> None:
+        for key, value in values.items():
+            self._board.add_scalar(f"{group}/{key.replace(' ', '_')}", value, steps_done)

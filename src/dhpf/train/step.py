@@ -1,0 +1,204 @@
+"""One step: the gates decide, the chosen blocks are transformed and matched, the losses are taken.
+
+B pairs of this process  L layers  K points of a pair
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ..losses.layer_rate import layer_rate_loss
+from ..losses.strong import importance, nearest_cells, strong_loss, target_distributions
+from ..losses.weak import weak_loss
+from ..model.correlation import Grid
+from ..model.gating import NEGLIGIBLE, gumbel_noise
+from ..model.hough import EqualVotes, HoughSpace, hough_space, votes_of_cells
+from ..model.matching import match_cells
+from ..model.network import DHPF
+from ..model.transfer import Neighbourhoods, cell_offsets
+from ..model.transform import RHO, Transform
+from .batches import Position, Sample, own_share
+from .config import LossConfig
+from .features import StoredFeatures
+from .gated_pair import Blocks, GatedPair
+from .transforming import sum_over_processes, transformed
+
+NEARLY_RIGHT = 0.1  # delta_thres and the training PCK: that share of the larger side
+
+
+class StepResult(NamedTuple):
+    """What a step found; only the loss has a gradient."""
+
+    loss: Tensor
+    terms: dict[str, float]  # by name; of this process's pairs
+
+
+class Learner(nn.Module):
+    """The network with its objective: what several processes train together.
+
+    Parameters
+    ----------
+    size
+        Width and height of the network's input.
+    batch_statistics
+        See :func:`dhpf.train.transforming.transformed`.
+    share
+        The number of this process and of all processes.
+    """
+
+    def __init__(
+        self,
+        network: DHPF,
+        loss: LossConfig,
+        size: tuple[int, int],
+        *,
+        seed: int = 0,
+        batch_statistics: bool = False,
+        mixed_precision: bool = False,
+        share: tuple[int, int] = (0, 1),
+    ) -> None:
+        super().__init__()
+        self.network, self.config, self.size, self.seed = network, loss, size, seed
+        self.batch_statistics, self.mixed_precision, self.share = batch_statistics, mixed_precision, share
+
+    def forward(self, position: Position, samples: Sequence[Sample]) -> StepResult:
+        """The losses of this process's share of a batch; with the weak objective, negative pairs come last."""
+        seed = np.random.SeedSequence((self.seed, position.epoch, position.step)).generate_state(1)
+        generator = torch.Generator().manual_seed(int(seed[0]))
+        count = len(position.indices)
+        slots = [*own_share(count, self.share)]
+        if self.config.objective == "weak":
+            slots += [count + slot for slot in slots]
+            count *= 2
+        everyone = self._decide(samples, slots, count, generator)
+        on = everyone[slots]  # (B, L)
+        blocks = self._blocks(samples, on, generator)
+        objective = self._strong if self.config.objective == "strong" else self._weak
+        match, terms = objective(samples, on, blocks)
+        select, l1 = layer_rate_loss(everyone, self.config.mu), everyone.abs().mean()
+        loss = match + self.config.select * select + self.config.l1 * l1
+        terms |= {"match": match.item(), "select": select.item(), "layers": on.detach().sum(1).mean().item()}
+        return StepResult(loss, terms)
+
+    def _decide(
+        self, samples: Sequence[Sample], slots: Sequence[int], count: int, generator: torch.Generator
+    ) -> Tensor:
+        """Gates of the whole batch over all processes, (count, L): their inputs are small, so all have all."""
+        channels = list(self.network.backbone.channels)
+        own = torch.stack([torch.cat([*s.source.pooled, *s.target.pooled]) for s in samples])
+        inputs = own.new_zeros(count, own.shape[1])
+        inputs[slots] = own
+        inputs = sum_over_processes(inputs.to(self._device()))
+        pooled_a, pooled_b = (side.split(channels, 1) for side in inputs.chunk(2, 1))
+        noise = gumbel_noise((count, len(channels), 2), generator).to(inputs.device)
+        self.network.gates.train(self.batch_statistics)
+        on: Tensor = self.network.gates(pooled_a, pooled_b, noise).on
+        return on
+
+    def _blocks(self, samples: Sequence[Sample], on: Tensor, generator: torch.Generator) -> list[Blocks]:
+        """Transform what takes part: layers that are on; and where a gate enters once, the others without
+        gradients, because the gates learn from them."""
+        found = [Blocks({}, {}) for _ in samples]
+        chosen = on.detach() > NEGLIGIBLE
+        chosen[:, 0] |= ~chosen.any(1)  # all off: the base block, as when matching
+        for layer in range(on.shape[1]):
+            used = chosen[:, layer].tolist()
+            mask = self._kept_channels(layer, generator)
+            for learns in (True, False):
+                pairs = [n for n, flag in enumerate(used) if flag == learns or self.batch_statistics]
+                if not pairs or not (learns or (self.network.kind.once and not self.batch_statistics)):
+                    continue
+                sides = [s for n in pairs for s in (samples[n].source, samples[n].target)]
+                stacked = _stacked(sides, layer, self._device())
+                with torch.set_grad_enabled(learns and torch.is_grad_enabled()):
+                    done = (self._transformed(layer, stacked) * mask).unbind(0)
+                for n, a, b in zip(pairs, done[::2], done[1::2], strict=True):
+                    found[n].source[layer], found[n].target[layer] = a, b
+        return found
+
+    def _transformed(self, layer: int, blocks: Tensor) -> Tensor:
+        if not self.network.kind.transform:
+            return blocks
+        transform = self.network.transforms[layer]
+        if not isinstance(transform, Transform):
+            raise TypeError("a folded network cannot be trained")
+        with torch.autocast(blocks.device.type, torch.bfloat16, enabled=self.mixed_precision):
+            return transformed(transform, blocks, self.batch_statistics).float()
+
+    def _kept_channels(self, layer: int, generator: torch.Generator) -> Tensor:
+        """1 or 0 for each transformed channel, of both photos alike."""
+        channels = self.network.backbone.channels[layer]
+        kept = torch.rand(channels // RHO if self.network.kind.transform else channels, generator=generator)
+        return (kept >= self.config.dropout).float().to(self._device())
+
+    def _strong(
+        self, samples: Sequence[Sample], on: Tensor, blocks: Sequence[Blocks]
+    ) -> tuple[Tensor, dict[str, float]]:
+        losses, right = [], []
+        threshold = torch.tensor([NEARLY_RIGHT * max(self.size)])
+        for sample, gates, own in zip(samples, on, blocks, strict=True):
+            pair = self._pair(gates, own, sample)
+            cells = nearest_cells(sample.source_points, pair.grid_a)
+            found = match_cells(pair.correlation(), self._space())
+            predicted = _transfer(found.best, sample.source_points, pair.grid_a, pair.grid_b)
+            omega = importance(predicted[None], sample.target_points[None], threshold)
+            right.append((omega < 1).float().mean())
+            if not self.config.omega:
+                omega = torch.ones_like(omega)
+            cells = cells.to(found.votes.device)
+            rows = pair.rows(cells) * votes_of_cells(found.votes, cells, pair.grid_a, pair.grid_b)
+            wanted = target_distributions(sample.target_points, pair.grid_b, self.config.spread)
+            valid = torch.ones_like(omega, dtype=torch.bool)
+            result = strong_loss(rows[None], wanted[None].to(rows), valid.to(rows.device), omega.to(rows))
+            losses.append(result.loss)
+        return torch.stack(losses).mean(), {"pck": 100 * torch.stack(right).mean().item()}
+
+    def _weak(
+        self, samples: Sequence[Sample], on: Tensor, blocks: Sequence[Blocks]
+    ) -> tuple[Tensor, dict[str, float]]:
+        entropies = torch.stack(
+            [
+                self._pair(gates, own, sample).entropy(self._space())
+                for sample, gates, own in zip(samples, on, blocks, strict=True)
+            ]
+        )
+        half = len(samples) // 2
+        sums = torch.stack([entropies[:half].sum(), entropies[half:].sum(), entropies.new_tensor(float(half))])
+        positive, negative, count = sum_over_processes(sums)
+        loss = weak_loss(positive, negative)
+        share = count.item()
+        return loss, {"positive": positive.item() / share, "negative": negative.item() / share}
+
+    def _pair(self, gates: Tensor, blocks: Blocks, sample: Sample) -> GatedPair:
+        grids = sample.source.blocks[0].shape[:2], sample.target.blocks[0].shape[:2]
+        return GatedPair(blocks, gates if self.network.kind.once else gates.square(), *grids)
+
+    def _space(self) -> HoughSpace:
+        side = self.size[1], self.size[0]
+        space = hough_space(side, side, torch.float32, self._device())
+        return space if self.network.kind.hough else EqualVotes(*space)
+
+    def _device(self) -> torch.device:
+        return self.network.backbone.conv1.weight.device
+
+
+def _stacked(sides: Sequence[StoredFeatures], layer: int, device: torch.device) -> Tensor:
+    """One layer's blocks, (n, h, w, C) in float32."""
+    if device.type != "cpu":
+        return torch.stack([side.block(layer).to(device) for side in sides])
+    stacked = torch.empty(len(sides), *sides[0].blocks[layer].shape)
+    for out, side in zip(stacked, sides, strict=True):
+        out.copy_(torch.from_numpy(side.blocks[layer]))
+    return stacked
+
+
+def _transfer(best: Tensor, points: Tensor, grid_a: Grid, grid_b: Grid) -> Tensor:
+    """Where points (K, 2) of the input land, as when matching."""
+    offsets = Neighbourhoods(cell_offsets(best.cpu().numpy(), grid_a, grid_b[1]))
+    x, y = points.numpy().astype(np.float64).T
+    return points + torch.from_numpy(offsets.mean(x, y)).float()

@@ -1,0 +1,69 @@
+"""Style "flow": where every pixel moves, as colours of a wheel that is drawn beside it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw
+
+from . import canvas
+from .canvas import Entry, Pen, drawing_size, enlarged, in_pixels, panel, placed, sheet, shrunk
+from .colours import NEUTRAL, wheel_colours
+from .matches import describe
+
+if TYPE_CHECKING:
+    from ..match import Match
+    from ..points import Points
+
+MOST = 98  # percent of the pixels lie within the wheel: single wrong matches must not set its scale
+WHEEL = 0.42  # diameter of the wheel, of the drawing's height
+
+
+def draw_flow(match: Match, points: Points | None = None) -> Image.Image:
+    """Draw the source, its displacements to the target as colours, and the wheel with its radius in pixels.
+
+    Parameters
+    ----------
+    points
+        (K, 2), x then y, in source pixels: to be marked on the source and on its displacements.
+    """
+    flow = _displacements(match)
+    radius = max(float(np.percentile(np.linalg.norm(flow, axis=-1), MOST)), 1.0)
+    tints = Image.fromarray(wheel_colours(flow / radius))
+    moved = tints.resize(enlarged(tints.size), Image.Resampling.NEAREST)
+    source = panel(match.source)
+    for place in () if points is None else placed(points, match.source.size):
+        for picture in (source, moved):
+            Pen(picture).dot(place, NEUTRAL)
+    captions = ["source", "where it moves", f"radius {in_pixels(radius)}, inner {in_pixels(radius / 2)}"]
+    panels = [source, moved, _wheel(round(canvas.HEIGHT * WHEEL), moved.height)]
+    return shrunk(sheet(panels, [[Entry(describe(match))]], captions))
+
+
+def _displacements(match: Match) -> NDArray[np.float64]:
+    """The flow at the pixels of the drawing, (rows, columns, 2), in pixels of the photos."""
+    width, height = drawing_size(match.source.size)
+    x, y = np.meshgrid(np.arange(width) / width, np.arange(height) / height)
+    points = np.stack([x, y], axis=-1) * match.source.size
+    return match.transfer(points.reshape(-1, 2)).reshape(points.shape) - points
+
+
+def _wheel(diameter: int, height: int) -> Image.Image:
+    """The displacements from the wheel's centre, with circles at half and all of its radius.
+
+    It stands at the bottom of a panel, which is as high as the others, near its caption.
+    """
+    side = diameter + 8  # room for the edge
+    place = (np.indices((side, side)).transpose(1, 2, 0)[..., ::-1] - (side - 1) / 2) / (diameter / 2)
+    picture = Image.fromarray(wheel_colours(place)).resize(enlarged((side, side)), Image.Resampling.BICUBIC)
+    outside = Image.new("L", picture.size, 255)
+    ImageDraw.Draw(outside).ellipse([8, 8, picture.width - 9, picture.height - 9], fill=0)
+    picture.paste("white", (0, 0), outside)
+    pen = Pen(picture)
+    for share in (0.5, 1.0):
+        pen.ring((side / 2, side / 2), diameter / 2 * share)
+    stand = Image.new("RGB", (picture.width, max(picture.height, height)), "white")
+    stand.paste(picture, (0, stand.height - picture.height))
+    return stand

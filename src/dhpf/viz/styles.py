@@ -1,0 +1,87 @@
+"""The styles of ``match.draw``, and what each needs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from numpy.typing import ArrayLike
+
+from ..errors import InputError, unknown
+from ..points import Points, as_points
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+    from ..match import Match
+
+STYLES = ("lines", "truth", "warp", "flow", "heat")
+OF_ANY_PAIR = ("lines", "warp", "flow")  # can be drawn when nothing but the pair is known
+
+
+def check_style(style: str, points: int | None, truth: int | None) -> None:
+    """Raise if a style is not known, or does not go with the numbers of points and of true places given."""
+    if style not in STYLES:
+        raise unknown("style", str(style), STYLES)
+    if style != "truth" and truth is not None:
+        raise InputError(f"style '{style}' shows no true places; choose style 'truth' or leave truth out")
+    if style == "truth" and (points is None or truth is None):
+        raise InputError(
+            "style 'truth' needs source points and where they belong in the target: points and truth"
+        )
+    if style == "truth" and points != truth:
+        raise InputError(
+            f"style 'truth' needs a true place for each point: {points} points, {truth} true places"
+        )
+    if style == "heat" and points != 1:
+        given = "none" if points is None else points
+        raise InputError(f"style 'heat' shows one source point: give exactly one in points, not {given}")
+
+
+def check_style_of_any_pair(style: str) -> None:
+    """Raise if a style cannot be drawn of every pair of a list."""
+    if style in STYLES and style not in OF_ANY_PAIR:
+        raise InputError(
+            f"style '{style}' needs points of one pair; for many choose {', '.join(OF_ANY_PAIR)}"
+        )
+    check_style(style, None, None)
+
+
+def draw_style(
+    match: Match,
+    points: Points | None,
+    style: str,
+    truth: ArrayLike | None = None,
+    threshold: float | None = None,
+) -> Image.Image:
+    """Draw a match; see :meth:`dhpf.Match.draw`. Only the modules of that style are imported."""
+    # Annotators leave a few true places outside the photo: those are fine.
+    places = None if truth is None else as_points(truth, "true place")
+    check_style(style, *(None if given is None else len(given) for given in (points, places)))
+    if threshold is not None:
+        _check_threshold(threshold, style)
+    if style == "truth" and points is not None and places is not None:
+        from .truth import draw_truth
+
+        return draw_truth(match, points, places, threshold)
+    if style == "warp":
+        from .warp import STEERING, draw_warp
+
+        return draw_warp(match, match.keypoints(STEERING) if points is None else points)
+    if style == "flow":
+        from .flow import draw_flow
+
+        return draw_flow(match, points)
+    if style == "heat" and points is not None:
+        from .heat import draw_heat
+
+        return draw_heat(match, points)
+    from .matches import draw_matches
+
+    return draw_matches(match, match.keypoints() if points is None else points)
+
+
+def _check_threshold(threshold: float, style: str) -> None:
+    if style != "truth":
+        raise InputError(f"style '{style}' has no threshold; choose style 'truth' or leave threshold out")
+    if not 0 < threshold < float("inf"):
+        raise InputError(f"threshold {threshold!r}: wanted pixels of the target, more than 0")

@@ -1,0 +1,83 @@
+"""The application: static files, the answers of the page, and a sentence for everything that fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from ..errors import InputError
+from .guard import Guard, Hosts
+from .jobs import RETRY_SECONDS, BusyError
+from .limits import Limits
+from .models import Models
+from .routes import Page
+
+STATIC = Path(__file__).parent / "static"
+FILES = {"/": "index.html", "/page.css": "page.css", "/page.js": "page.js", "/icon.svg": "icon.svg"}
+
+
+def build_app(
+    models: Models, hosts: Hosts | None = None, limits: Limits | None = None, cookie: str = "dhpf"
+) -> ASGIApp:
+    """Everything that is served.
+
+    Parameters
+    ----------
+    models
+        What can be picked.
+    hosts
+        The names by which the page may be called; by default those of this machine for itself.
+    limits
+        What may be asked.
+    cookie
+        The name of the session's cookie. Browsers share cookies between the ports of a machine, so two
+        servers there need two names.
+    """
+    page = Page(models, limits or Limits(), cookie)
+    app = Starlette(
+        routes=[*(_static(path, name) for path, name in FILES.items()), *page.routes()],
+        exception_handlers={
+            InputError: _bad_input,
+            HTTPException: _refused,
+            BusyError: _busy,
+            Exception: _failed,
+        },
+        lifespan=page.running,
+    )
+    return Guard(app, hosts or Hosts())
+
+
+def _static(path: str, name: str) -> Route:
+    """One file at one address: no part of a request ever becomes part of a path."""
+
+    async def answer(request: Request) -> Response:
+        return FileResponse(STATIC / name)
+
+    return Route(path, answer, methods=["GET"])
+
+
+async def _bad_input(request: Request, error: Exception) -> Response:
+    return JSONResponse({"error": str(error)}, 400)
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    detail = error.detail if isinstance(error, HTTPException) else ""
+    known = {404: "there is nothing here", 405: "this cannot be asked that way"}
+    sentence = known.get(status, detail) if detail in ("Not Found", "Method Not Allowed") else detail
+    return JSONResponse({"error": sentence}, status)
+
+
+async def _busy(request: Request, error: Exception) -> Response:
+    sentence = "busy with other photos; try again in a few seconds"
+    return JSONResponse({"error": sentence}, 503, {"Retry-After": str(RETRY_SECONDS)})
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    return JSONResponse({"error": "something went wrong here; the program's own output says what"}, 500)

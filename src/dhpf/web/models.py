@@ -1,0 +1,54 @@
+"""The models that can be picked: loaded when first asked for, shared by all sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ..errors import unknown
+from ..matcher import DEFAULT_SIZE, Matcher, load
+from ..model.weights import BACKBONES, DEFAULT_MODEL, MODELS
+
+
+class Models:
+    """The bundled models, and before them those that were named at the start."""
+
+    def __init__(
+        self,
+        named: Sequence[str] = (),
+        size: tuple[int, int] | int = DEFAULT_SIZE,
+        device: str = "cpu",
+        backbone: Path | None = None,
+    ) -> None:
+        """``backbone`` is a local file with the weights of the named models; the others have theirs."""
+        bundled = [entry.name for entry in MODELS.values() if BACKBONES[entry.backbone].bundled]
+        self.names = tuple(dict.fromkeys((*named, *bundled)))
+        self.default = named[0] if named else DEFAULT_MODEL
+        self._size, self._device = size, device
+        self._backbones = dict.fromkeys(named, backbone)
+        self._loaded: dict[str, Matcher] = {}
+
+    def check(self, name: object) -> str:
+        """The name, if it is one of these."""
+        if not isinstance(name, str) or name not in self.names:
+            raise unknown("model", str(name)[:80], self.names)
+        return name
+
+    def matcher(self, name: str) -> Matcher:
+        """Load a model, or return it as loaded before. Only one thread at a time may call this."""
+        if name not in self._loaded:
+            self._loaded[name] = load(name, self._size, self._device, self._backbones.get(name))
+        return self._loaded[name]
+
+    def described(self) -> list[dict[str, Any]]:
+        """For the page: name, label, description, and which one is picked at first."""
+        return [
+            {
+                "name": name,
+                "label": name if name in MODELS else Path(name).name,
+                "description": MODELS[name].description if name in MODELS else "from a head file",
+                "default": name == self.default,
+            }
+            for name in self.names
+        ]

@@ -1,0 +1,69 @@
+"""A page on loopback, in this process, with models and limits that a test chooses."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+import uvicorn
+from benchmarks.web_client import Client
+
+import dhpf
+from dhpf.web.app import build_app
+from dhpf.web.guard import Hosts
+from dhpf.web.limits import Limits
+from dhpf.web.models import Models
+from dhpf.web.server import listen
+
+
+class Given(Models):
+    """Models that are all one matcher, which is loaded already."""
+
+    def __init__(self, matcher: dhpf.Matcher) -> None:
+        super().__init__()
+        self.given = matcher
+
+    def matcher(self, name: str) -> dhpf.Matcher:
+        return self.given
+
+
+@contextmanager
+def served(models: Models, limits: Limits | None, hosts: Hosts | None = None) -> Iterator[str]:
+    """The address of a page, for as long as it is served."""
+    with listen("127.0.0.1", 0) as listener:
+        app = build_app(models, hosts, limits)
+        server = uvicorn.Server(uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=2))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            while not server.started:
+                time.sleep(0.01)
+            yield "http://{}:{}".format(*listener.getsockname())
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+Serve = Callable[..., str]
+
+
+@pytest.fixture
+def serve(quick: dhpf.Matcher) -> Iterator[Serve]:
+    """Serve a page; by default with the quick matcher and the usual limits."""
+    with ExitStack() as stack:
+
+        def start(
+            models: Models | None = None, limits: Limits | None = None, hosts: Hosts | None = None
+        ) -> str:
+            return stack.enter_context(served(models or Given(quick), limits, hosts))
+
+        yield start
+
+
+@pytest.fixture
+def client(serve: Serve) -> Client:
+    """A visitor of a page with the usual limits."""
+    return Client(serve())

@@ -1,0 +1,73 @@
+"""``dhpf web``: what it says before it serves."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dhpf.web.models import Models
+from dhpf.web.server import hosts_for, listen
+from tests.conftest import Ran
+from tests.test_cold_start import imported
+
+Command = Callable[..., Ran]
+
+
+def test_errors_come_before_anything_is_served(command: Command, tmp_path: Path) -> None:
+    with listen("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        ran = command("web", "--port", port)
+    assert ran == Ran(
+        2,
+        "",
+        f"dhpf: error: 127.0.0.1, port {port} is in use; give another with --port, or 0 for any free one\n",
+    )
+    ran = command("web", "--port", 0, "--model", "hpf-resnet5")
+    assert (ran.code, ran.err.count("\n")) == (2, 1) and "hpf-resnet50" in ran.err
+    assert "no such host: nowhere.invalid" in command("web", "--host", "nowhere.invalid").err
+    assert "cannot listen on 192.0.2.1" in command("web", "--host", "192.0.2.1", "--port", 0).err
+
+
+def test_without_the_extra_it_names_the_cure(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    assert command("web") == Ran(2, "", "dhpf: error: the page needs uvicorn: pip install 'dhpf[web]'\n")
+
+
+@pytest.mark.parametrize(
+    ("host", "warned"), [("127.0.0.1", False), ("::1", False), ("localhost", False), ("0.0.0.0", True)]
+)
+def test_others_are_let_in_only_with_a_warning(
+    command: Command, monkeypatch: pytest.MonkeyPatch, host: str, warned: bool
+) -> None:
+    def serve(*given: Any) -> None:
+        given[-1]("http://there")
+
+    monkeypatch.setattr("dhpf.cli.web.serve", serve)
+    ran = command("web", "--host", host)
+    assert (ran.code, ran.out) == (0, "open http://there (Ctrl+C stops it)\n")
+    assert ("everyone who can reach this machine can use the page" in ran.err) == warned
+
+
+def test_names_by_which_the_page_may_be_called() -> None:
+    alone, shared = hosts_for("127.0.0.1", ["Photos.example"]), hosts_for("0.0.0.0", [])
+    assert alone.allow("photos.example:80") and alone.allow("localhost") and not alone.allow("10.0.0.1")
+    assert shared.allow("10.0.0.1:7860") and shared.allow("localhost") and not shared.allow("photos.example")
+
+
+def test_help_does_not_wait_for_libraries() -> None:
+    modules = imported("web", "--help")
+    assert "dhpf.cli.web" in modules
+    assert not modules & {"torch", "starlette", "uvicorn", "PIL", "asyncio"}
+
+
+def test_models_on_offer() -> None:
+    models = Models()
+    assert models.names == ("hpf-resnet50", "hpf-resnet50-searched")
+    named = Models(["heads/trained.safetensors", "hpf-resnet50-searched"])
+    assert named.names == ("heads/trained.safetensors", "hpf-resnet50-searched", "hpf-resnet50")
+    assert [model["label"] for model in named.described() if model["default"]] == ["trained.safetensors"]
+    assert models.matcher("hpf-resnet50") is models.matcher("hpf-resnet50")

@@ -1,0 +1,179 @@
+"""What the page answers: matches, points, heat maps and pictures are those of the Python interface."""
+
+from __future__ import annotations
+
+import io
+import json
+import statistics
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from benchmarks.web_client import Client
+from PIL import Image
+
+import dhpf
+from dhpf.model.network import DHPF
+from dhpf.web.sessions import VIEW_SIDE
+from tests.conftest import texture
+from tests.web.conftest import Given, Serve
+
+POINTS = [[88, 92], [168.5, 90.25], [0, 0], [256, 256]]
+
+
+def png(width: int, height: int, seed: int = 0) -> bytes:
+    """The file of a generated photo."""
+    stream = io.BytesIO()
+    Image.fromarray(texture(width, height, seed)).save(stream, "PNG")
+    return stream.getvalue()
+
+
+def enlarged(name: str, width: int, height: int) -> bytes:
+    """The file of a sample photo in another size."""
+    stream = io.BytesIO()
+    with Image.open(dhpf.sample(name)) as photo:
+        photo.resize((width, height)).save(stream, "JPEG")
+    return stream.getvalue()
+
+
+def picture(body: bytes) -> np.ndarray:
+    with Image.open(io.BytesIO(body)) as opened:
+        return np.asarray(opened.convert("RGB"))
+
+
+@pytest.fixture
+def expected(quick: dhpf.Matcher) -> dhpf.Match:
+    return quick.match(dhpf.sample("cheetah"), dhpf.sample("cheetah_cub"))
+
+
+def test_setup_names_what_can_be_chosen(client: Client) -> None:
+    setup = client.send("GET", "/api/setup").json
+    assert [model["name"] for model in setup["models"] if model["default"]] == ["hpf-resnet50"]
+    assert setup["samples"] == ["cheetahs", "cats", "big-cats"]
+    assert setup["scale"][0] == [0, 40, 95]  # what drawings use, too
+
+
+def test_points_of_a_sample_pair(client: Client, expected: dhpf.Match) -> None:
+    photos = client.sample("cheetahs")
+    assert photos["source"] == {
+        "id": photos["source"]["id"],
+        "name": "cheetah.jpg",
+        "width": 256,
+        "height": 256,
+    }
+    answer = client.match(photos, model="hpf-resnet50").json
+    assert answer["layers"] == [2, 7, 11, 12, 15]
+    assert (answer["layer_count"], answer["layer_probability"]) == (17, None)
+    where = f"/api/match/{answer['match']}"
+    assert client.send("POST", f"{where}/points", {"points": POINTS}).json == expected.to_dict(POINTS)
+    assert client.send("POST", f"{where}/points", {"points": []}).json == expected.to_dict([])
+    suggested = client.send("GET", f"{where}/suggestions").json["points"]
+    np.testing.assert_allclose(suggested, expected.keypoints(), atol=0.06)
+
+
+def test_heat_maps_are_the_scores(client: Client, expected: dhpf.Match) -> None:
+    where = client.matched_sample("cheetahs")
+    answer = client.send("POST", f"{where}/heat", {"points": POINTS[:1]})
+    np.testing.assert_allclose(answer.json["scores"], expected.scores(POINTS[0]), atol=1e-5)
+    assert answer.json["scores"][0][0] != answer.json["scores"][5][5]
+    answer = client.send("POST", f"{where}/heat", {"points": POINTS})
+    assert (answer.status, answer.json["error"]) == (400, "a heat map is of one point; 4 were given")
+
+
+@pytest.mark.parametrize("view", ["lines", "warp", "flow", "heat"])
+def test_pictures_are_the_drawings(client: Client, expected: dhpf.Match, view: str) -> None:
+    where = client.matched_sample("cheetahs")
+    points = POINTS[:1]
+    answer = client.send("POST", f"{where}/picture", {"view": view, "points": points})
+    assert (answer.status, answer.headers["Content-Type"]) == (200, "image/png")
+    drawn = expected.draw(points if view in ("lines", "heat") else None, style=view)
+    np.testing.assert_array_equal(picture(answer.body), np.asarray(drawn))
+
+
+def test_what_is_shown_without_points(client: Client, expected: dhpf.Match) -> None:
+    where = client.matched_sample("cheetahs")
+    answer = client.send("POST", f"{where}/picture", {"view": "lines", "points": []})
+    np.testing.assert_array_equal(picture(answer.body), np.asarray(expected.draw([])))
+    warped = picture(client.send("GET", f"{where}/warped").body)
+    assert warped.shape == (480, 465, 3)
+    assert np.abs(warped.astype(float) - np.asarray(expected.warp())).mean() < 4  # JPEG
+
+
+def test_large_photos_are_shown_smaller_and_measured_in_their_own_pixels(
+    client: Client, quick: dhpf.Matcher
+) -> None:
+    files = {"source": enlarged("cheetah", 2600, 1300), "target": enlarged("cheetah_cub", 60, 1700)}
+    photos = {side: client.upload(side, data).json[side] for side, data in files.items()}
+    assert (photos["source"]["width"], photos["source"]["height"]) == (2600, 1300)
+    shown = picture(client.send("GET", f"/api/photos/source/{photos['source']['id']}").body)
+    assert shown.shape == (VIEW_SIDE // 2, VIEW_SIDE, 3)
+    where = f"/api/match/{client.match(photos).json['match']}"
+    points = [[2600, 1300], [1234.5, 77]]
+    match = quick.match(picture(files["source"]), picture(files["target"]))
+    assert client.send("POST", f"{where}/points", {"points": points}).json == match.to_dict(points)
+    answer = client.send("POST", f"{where}/picture", {"view": "lines", "points": points})
+    np.testing.assert_array_equal(picture(answer.body), np.asarray(match.draw(points)))
+    assert picture(client.send("GET", f"{where}/warped").body).shape == (VIEW_SIDE, 45, 3)
+
+
+def test_uploads_are_upright_and_never_written(
+    client: Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Without a folder for temporary files, one that needed such a file would fail."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "there is none"))
+    stream, exif = io.BytesIO(), Image.Exif()
+    exif[0x0112] = 6  # the camera was turned
+    Image.fromarray(texture(1200, 900)).save(stream, "JPEG", exif=exif)
+    photo = client.upload("source", stream.getvalue() + bytes(3 * 2**20), "turned%20%C3%A9.jpg").json[
+        "source"
+    ]
+    assert photo == {"id": photo["id"], "name": "turned é.jpg", "width": 900, "height": 1200}
+
+
+def test_a_photo_replaced_takes_its_match_along(client: Client) -> None:
+    photos = client.sample("cheetahs")
+    where = f"/api/match/{client.match(photos).json['match']}/points"
+    fresh = client.upload("target", png(60, 40)).json
+    answer = client.send("POST", where, {"points": [[1, 1]]})
+    assert (answer.status, answer.json["error"]) == (
+        409,
+        "this match is no longer kept; match the photos again",
+    )
+    assert client.match(photos).status == 409  # of another window, say
+    assert client.send("GET", f"/api/photos/target/{photos['target']['id']}").status == 404
+    assert client.match({**photos, **fresh}).status == 200
+
+
+def test_forgetting(client: Client) -> None:
+    where = client.matched_sample("cats")
+    before = client.cookie
+    assert client.send("DELETE", "/api/session").status == 204
+    client.cookie = before
+    assert client.send("POST", f"{where}/points", {"points": []}).status == 404
+
+
+def test_a_click_takes_the_server_far_less_than_100_ms(serve: Serve, matcher: dhpf.Matcher) -> None:
+    client = Client(serve(models=Given(matcher)))
+    where = client.matched_sample("cheetahs")
+    many = np.random.default_rng(0).uniform(0, 256, (200, 2)).tolist()
+    for what, points in (("points", many), ("heat", many[:1])):
+        times = [client.send("POST", f"{where}/{what}", {"points": points}).server_ms for _ in range(15)]
+        assert statistics.median(times) < 50, times
+
+
+def test_gates_say_how_sure_they_were(serve: Serve, quick: dhpf.Matcher) -> None:
+    gated = dhpf.Matcher(DHPF(quick.network.backbone).folded(), "gated", size=64)
+    client = Client(serve(models=Given(gated)))
+    answer = client.match(client.sample("cheetahs")).json
+    match = gated.match(dhpf.sample("cheetah"), dhpf.sample("cheetah_cub"))
+    assert match.layer_probability is not None
+    assert answer["layer_count"] == len(answer["layer_probability"]) == 17
+    np.testing.assert_allclose(answer["layer_probability"], match.layer_probability, atol=1e-4)
+    assert answer["layers"] == list(match.layers)
+
+
+def test_json_is_what_the_command_writes(client: Client, expected: dhpf.Match) -> None:
+    where = client.matched_sample("cheetahs")
+    body = client.send("POST", f"{where}/points", {"points": POINTS}).body
+    assert json.loads(body) == json.loads(json.dumps(expected.to_dict(POINTS)))
