@@ -63,7 +63,14 @@ def serve(quick: dhpf.Matcher) -> Iterator[Serve]:
         yield start
 
 
+@pytest.fixture(scope="session")
+def usual_page(quick: dhpf.Matcher) -> Iterator[str]:
+    """The address of a page with the usual limits, for all tests that need no other."""
+    with served(Given(quick), None) as address:
+        yield address
+
+
 @pytest.fixture
-def client(serve: Serve) -> Client:
-    """A visitor of a page with the usual limits."""
-    return Client(serve())
+def client(usual_page: str) -> Client:
+    """A new visitor of it."""
+    return Client(usual_page)

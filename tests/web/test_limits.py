@@ -7,7 +7,6 @@ import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import pytest
 from benchmarks.web_client import Answer, Client
@@ -15,7 +14,7 @@ from benchmarks.web_client import Answer, Client
 import dhpf
 from dhpf.web.limits import Limits
 from tests.test_bad_images import FILES
-from tests.web.conftest import Given, Serve, served
+from tests.web.conftest import Given, Serve
 from tests.web.test_routes import png
 
 
@@ -28,10 +27,9 @@ def refused(answer: Answer, status: int, complaint: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def matched(quick: dhpf.Matcher) -> Any:
-    with served(Given(quick), None) as address:
-        client = Client(address)
-        yield client, client.matched_sample("cheetahs")
+def matched(usual_page: str) -> tuple[Client, str]:
+    client = Client(usual_page)
+    return client, client.matched_sample("cheetahs")
 
 
 @pytest.mark.parametrize("name", FILES)

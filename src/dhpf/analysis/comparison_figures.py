@@ -6,13 +6,29 @@ M pairs of models  L layers
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..evaluate.breakdown import CONFIDENCE
 from .agreement import Agreement
-from .charts import BLUE, CARD, INK, SOFT, Chart, Row, colour_bar, drawing, layer_axis, render
+from .charts import (
+    BLUE,
+    CARD,
+    GREEN,
+    GREY,
+    INK,
+    PURPLE,
+    SOFT,
+    VERMILION,
+    Chart,
+    Row,
+    colour_bar,
+    drawing,
+    layer_axis,
+    render,
+)
 from .selection import Floats, Quality
 from .selection_figures import SHARE_COLOURS
 from .timing import Timing
@@ -21,6 +37,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SIGNED_COLOURS = "PuOr"  # two hues that every kind of colour vision tells apart
+
+POINT_COLOURS = BLUE, VERMILION, GREEN, PURPLE, GREY
+POINT_SHAPES = "os^DvPX"  # as many colours as shapes would give every shape one colour
 
 
 def agreement(found: Sequence[Agreement], channels: Sequence[int], name: str) -> Chart:
@@ -105,23 +124,27 @@ def quality_against_time(timed: Mapping[str, tuple[Quality, Timing]]) -> Chart:
     """Figure 3a: PCK against the time per pair, a point for each model that could be scored."""
     metric = next(iter(timed.values()))[0].metric
     rows: list[Row] = []
-    with drawing(7, 4) as figure:
+    with drawing(7, 3.6) as figure:
         axes = figure.subplots()
-        for label, (quality, timing) in timed.items():
+        # Names beside the points would cover each other where models are alike.
+        looks = zip(cycle(POINT_COLOURS), cycle(POINT_SHAPES), strict=False)
+        for (label, (quality, timing)), (colour, shape) in zip(timed.items(), looks, strict=False):
             if quality.value is None:
                 continue
             x, (left, right) = timing.median, timing.quartiles
             y, (low, high) = quality.value, quality.interval or (quality.value, quality.value)
             axes.plot([left, right], [y, y], color=SOFT, linewidth=1)
             axes.plot([x, x], [low, high], color=SOFT, linewidth=1)
-            axes.plot(x, y, "o", color=BLUE)
-            axes.annotate(label, (x, y), (6, 6), textcoords="offset points", fontsize=9)
+            axes.plot(x, y, shape, color=colour, markersize=8, label=label)
             figures = (round(figure, 4) for figure in (y, low, high, x, left, right))
             rows.append((label, *figures, len(timing.milliseconds)))
         axes.set_xlabel("milliseconds per pair")
         axes.set_ylabel(f"{metric}, %")
         axes.grid(linewidth=0.8)
-        axes.margins(0.25)
+        axes.margins(0.1)
+        low, high = axes.get_ylim()
+        axes.set_ylim(max(low, 0), min(high, 101))
+        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), labelspacing=0.9)
         png, svg = render(figure)
     names = (metric, "low", "high", "median ms", "first quartile ms", "third quartile ms", "pairs timed")
     return Chart(

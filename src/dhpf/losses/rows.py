@@ -10,6 +10,7 @@ B pairs  L layers  K source cells of a pair  N' target cells  h, w one layer's g
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,6 +20,19 @@ from ..model.correlation import PUBLISHED_EPSILON, Grid, resizing, squared_lengt
 ZERO_NORM = 1e-4  # what the published code puts in place of a squared norm of zero in training
 
 
+class Products(NamedTuple):
+    """Inner products of hyperpixels, and the squared lengths of both sides; all with gradients."""
+
+    products: Tensor  # (B, K, N')
+    squares_a: Tensor  # (B, K, 1)
+    squares_b: Tensor  # (B, 1, N')
+
+    def appearance(self, epsilon: float = PUBLISHED_EPSILON) -> Tensor:
+        """p(m_a) = ReLU(cosine)^2."""
+        lengths = norm(self.squares_a) * norm(self.squares_b)
+        return (self.products / (lengths + epsilon)).relu().square()
+
+
 def appearance_rows(
     blocks_a: Sequence[Tensor],
     blocks_b: Sequence[Tensor],
@@ -26,9 +40,22 @@ def appearance_rows(
     cells: Tensor,
     grid_a: Grid,
     grid_b: Grid,
-    epsilon: float = PUBLISHED_EPSILON,
 ) -> Tensor:
-    """p(m_a) of the given source cells with all target cells.
+    """p(m_a) of the given source cells with all target cells: see :func:`product_rows`. (B, K, N')."""
+    squares = squared_norms(blocks_b, weights, grid_b)
+    return product_rows(blocks_a, blocks_b, weights, cells, grid_a, grid_b, squares).appearance()
+
+
+def product_rows(
+    blocks_a: Sequence[Tensor],
+    blocks_b: Sequence[Tensor],
+    weights: Tensor,
+    cells: Tensor,
+    grid_a: Grid,
+    grid_b: Grid,
+    squares_b: Tensor,
+) -> Products:
+    """The correlation of the given source cells with all target cells.
 
     Parameters
     ----------
@@ -38,10 +65,8 @@ def appearance_rows(
         (B, L): how much each layer counts in products and squared norms; 1 or 0 for hard gates.
     cells
         (B, K) indices of source cells.
-
-    Returns
-    -------
-    (B, K, N').
+    squares_b
+        (B, N') the target's :func:`squared_norms`.
     """
     products = weights.new_zeros(*cells.shape, grid_b[0] * grid_b[1])
     levels: dict[tuple[int, ...], list[int]] = {}
@@ -55,29 +80,7 @@ def appearance_rows(
         products = products + resize_rows(torch.cat(weighted, 2) @ targets, (size_b[0], size_b[1]), grid_b)
         for layer, pixel in zip(layers, pixels, strict=True):
             squares_a = squares_a + weights[:, layer, None] * pixel.square().sum(2)
-    squares_b = squared_norms(blocks_b, weights, grid_b)
-    return _confidence(products, squares_a[:, :, None], squares_b[:, None], epsilon)
-
-
-def appearance_of_matches(
-    blocks_a: Sequence[Tensor],
-    blocks_b: Sequence[Tensor],
-    weights: Tensor,
-    cells_a: Tensor,
-    cells_b: Tensor,
-    grid_a: Grid,
-    grid_b: Grid,
-    epsilon: float = PUBLISHED_EPSILON,
-) -> Tensor:
-    """p(m_a) of single matches, from source cells (B, K) to target cells (B, K): (B, K)."""
-    products, squares_a, squares_b = (weights.new_zeros(cells_a.shape) for _ in range(3))
-    for layer, (a, b) in enumerate(zip(blocks_a, blocks_b, strict=True)):
-        weight = weights[:, layer, None]
-        pixel_a, pixel_b = read_at(a, cells_a, grid_a), read_at(b, cells_b, grid_b)
-        products = products + weight * (pixel_a * pixel_b).sum(2)
-        squares_a = squares_a + weight * pixel_a.square().sum(2)
-        squares_b = squares_b + weight * pixel_b.square().sum(2)
-    return _confidence(products, squares_a, squares_b, epsilon)
+    return Products(products, squares_a[:, :, None], squares_b[:, None])
 
 
 def squared_norms(blocks: Sequence[Tensor], weights: Tensor, grid: Grid) -> Tensor:
@@ -89,8 +92,19 @@ def squared_norms(blocks: Sequence[Tensor], weights: Tensor, grid: Grid) -> Tens
     return squares
 
 
-def _confidence(products: Tensor, squares_a: Tensor, squares_b: Tensor, epsilon: float) -> Tensor:
-    return (products / (_norm(squares_a) * _norm(squares_b) + epsilon)).relu().square()
+def hyperimage(blocks: Sequence[Tensor], grid: Grid) -> Tensor:
+    """All blocks, each (C, h, w), resized to the grid and joined, channels last: (N, sum of C)."""
+    resized = []
+    for block in blocks:
+        kind = block.dtype, block.device
+        lines = block.permute(1, 2, 0)  # (h, w, C)
+        if lines.shape[:2] != grid:
+            vertical = resizing(lines.shape[0], grid[0], *kind).matrix(lines.shape[0])
+            horizontal = resizing(lines.shape[1], grid[1], *kind).matrix(lines.shape[1])
+            tall = (vertical @ lines.flatten(1)).view(grid[0], *lines.shape[1:])
+            lines = horizontal @ tall  # (H, W, C)
+        resized.append(lines.flatten(0, 1))
+    return torch.cat(resized, 1)
 
 
 def read_at(block: Tensor, cells: Tensor, grid: Grid) -> Tensor:
@@ -124,5 +138,6 @@ def _gather(pixels: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     return pixels[batch, rows, columns]
 
 
-def _norm(squares: Tensor) -> Tensor:
+def norm(squares: Tensor) -> Tensor:
+    """Lengths; where the square is zero, a small one."""
     return torch.where(squares <= 0, ZERO_NORM, squares).sqrt()

@@ -50,6 +50,13 @@ class CoarserGrid(NamedTuple):
         return maps.flatten(0, 1)
 
 
+    def spread(self, values: Tensor) -> Tensor:
+        """The adjoint of shrinking: (n, M) -> (S, M)."""
+        height, width = len(self.vertical), len(self.horizontal)
+        lines = self.horizontal.T @ values.view(height, width, -1)  # (h, columns, M)
+        return (self.vertical.T @ lines.view(height, -1)).view(len(self.cells), -1)
+
+
 def coarser_grid(grid: Grid, like: Tensor) -> CoarserGrid:
     """The resizing of :func:`correlation_entropy` by the cells that it reads."""
     read, matrices = [], []
@@ -63,29 +70,21 @@ def coarser_grid(grid: Grid, like: Tensor) -> CoarserGrid:
 
 
 def sampled_entropy(
-    rows: Tensor,
-    columns: Tensor,
-    row_maxima: Tensor,
-    column_maxima: Tensor,
-    coarse_a: CoarserGrid,
-    coarse_b: CoarserGrid,
+    confidence: Tensor, maxima: Tensor, other_maxima: Tensor, coarse: CoarserGrid
 ) -> Tensor:
-    """:func:`correlation_entropy` of one pair, from what it depends on.
+    """Mean entropy of one direction of one pair, from the confidences that it depends on: a scalar.
 
     Parameters
     ----------
-    rows
-        (S, N') the unfiltered confidences of the source cells ``coarse_a.cells``.
-    columns
-        (S', N) those of the target cells ``coarse_b.cells``.
-    row_maxima, column_maxima
-        (N,) and (N',) of the whole matrix.
+    confidence
+        (S, M) unfiltered, of the cells ``coarse.cells`` of the side that is chosen from with all M cells of the
+        side that chooses.
+    maxima
+        (S,) the largest confidence of each of those cells over the whole matrix.
+    other_maxima
+        (M,) the same of the side that chooses.
     """
-    to_target = mutual_filter(rows, row_maxima[coarse_a.cells], column_maxima)
-    to_source = mutual_filter(columns, column_maxima[coarse_b.cells], row_maxima)
-    backward = _bits(coarse_a.shrink(to_target), 0)  # (N',)
-    forward = _bits(coarse_b.shrink(to_source), 0)  # (N,)
-    return (forward.mean() + backward.mean()) / 2
+    return bits(coarse.shrink(mutual_filter(confidence, maxima, other_maxima)), 0).mean()
 
 
 def weak_loss(positive: Tensor, negative: Tensor) -> Tensor:
@@ -98,10 +97,10 @@ def _entropies(distributions: Tensor, grid: Grid) -> Tensor:
     coarse = max(1, grid[0] // COARSER), max(1, grid[1] // COARSER)
     maps = distributions.reshape(*distributions.shape[:2], *grid)
     small = F.interpolate(maps, coarse, mode="bilinear", align_corners=True).flatten(2)  # (B, N, n)
-    return _bits(small, 2)
+    return bits(small, 2)
 
 
-def _bits(values: Tensor, axis: int) -> Tensor:
+def bits(values: Tensor, axis: int) -> Tensor:
     """Entropy along an axis after making sums one; 0 where all is 0."""
     total = values.sum(axis, keepdim=True)
     share = values / torch.where(total == 0, 1.0, total)

@@ -74,6 +74,7 @@ class OptimiserConfig:
 
     kind: str = "adamw"  # adamw, sgd
     rate: float = 1e-3
+    gate_factor: float = 1.0  # the gates' rate is that many times as high
     momentum: float = 0.5  # of sgd
     decay: float = 0.0
     schedule: str = "one-cycle"  # one-cycle, constant
@@ -132,6 +133,7 @@ RANGES = {  # lowest and highest value
     "loss.spread": (0, 20),
     "loss.dropout": (0, 0.9),
     "optimiser.rate": (0, None),
+    "optimiser.gate_factor": (0, None),
     "optimiser.momentum": (0, 1),
     "optimiser.decay": (0, None),
     "optimiser.average": (0, 0.99999),

@@ -11,12 +11,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..losses.rows import appearance_of_matches, appearance_rows
-from ..losses.weak import coarser_grid, sampled_entropy
-from ..model.correlation import FactoredCorrelation, Grid, correlate
+from ..losses.rows import appearance_rows, hyperimage, norm, product_rows, squared_norms
+from ..losses.weak import coarser_grid
+from ..losses.weak_fused import direction_entropy
+from ..model.correlation import PUBLISHED_EPSILON, FactoredCorrelation, Grid, correlate
 from ..model.gating import NEGLIGIBLE
 from ..model.hough import HoughSpace, votes_of_cells
-from .maxima import best_matches
+from .maxima import BestMatches, best_matches
 
 
 class Blocks(NamedTuple):
@@ -62,27 +63,48 @@ class GatedPair:
         return appearance_rows(*self._learning(), cells[None], self.grid_a, self.grid_b)[0]
 
     def entropy(self, space: HoughSpace) -> Tensor:
-        """The correlation entropy of eq. (5), both directions, after voting and the mutual filter."""
+        """The correlation entropy of eq. (4), both directions, after voting and the mutual filter."""
         found = best_matches(self.correlation(), space)
-        coarse_a, coarse_b = coarser_grid(self.grid_a, found.votes), coarser_grid(self.grid_b, found.votes)
-        back = found.votes.flip((0, 1))  # an offset from the target to the source is the negative one
-        grids = self.grid_a, self.grid_b
-        rows = self.rows(coarse_a.cells) * votes_of_cells(found.votes, coarse_a.cells, *grids)
-        columns = self.swap().rows(coarse_b.cells) * votes_of_cells(back, coarse_b.cells, *grids[::-1])
-        everywhere_a = torch.arange(len(found.of_rows), device=rows.device)
-        everywhere_b = torch.arange(len(found.of_columns), device=rows.device)
-        row_maxima = self._confidence_of(everywhere_a, found.of_rows, found.votes)
-        column_maxima = self._confidence_of(found.of_columns, everywhere_b, found.votes)
-        return sampled_entropy(rows, columns, row_maxima, column_maxima, coarse_a, coarse_b)
+        blocks_a, blocks_b, weights = self._learning()
+        squares = squared_norms(blocks_a, weights, self.grid_a), squared_norms(blocks_b, weights, self.grid_b)
+        row_maxima, column_maxima = self._maxima(found, norm(squares[0][0]), norm(squares[1][0]))
+        forward = self.swap()._direction(found.votes.flip((0, 1)), squares[0], column_maxima, row_maxima)
+        backward = self._direction(found.votes, squares[1], row_maxima, column_maxima)
+        return (forward + backward) / 2
 
-    def _confidence_of(self, cells_a: Tensor, cells_b: Tensor, votes: Tensor) -> Tensor:
-        """p(m_a) times votes of single matches, with gradients."""
+    def _direction(self, votes: Tensor, squares_b: Tensor, maxima_a: Tensor, maxima_b: Tensor) -> Tensor:
+        """Mean entropy of the target cells' distributions over the source."""
+        coarse = coarser_grid(self.grid_a, votes)
         grids = self.grid_a, self.grid_b
-        values = appearance_of_matches(*self._learning(), cells_a[None], cells_b[None], *grids)[0]
+        products = product_rows(*self._learning(), coarse.cells[None], *grids, squares_b)
+        votes = votes_of_cells(votes, coarse.cells, *grids)
+        return direction_entropy(products, votes, maxima_a[coarse.cells], maxima_b, coarse)
+
+    def _maxima(self, found: BestMatches, lengths_a: Tensor, lengths_b: Tensor) -> tuple[Tensor, Tensor]:
+        """The largest confidences of all rows and of all columns, with gradients."""
+        blocks_a, blocks_b, weights = self._learning()
+        images = (
+            hyperimage([block[0] for block in blocks], grid)
+            for blocks, grid in ((blocks_a, self.grid_a), (blocks_b, self.grid_b))
+        )
+        channels = torch.tensor([block.shape[1] for block in blocks_a], device=weights.device)
+        first, second = images
+        first = first * weights[0].repeat_interleave(channels)
+        rows = (first * second[found.of_rows]).sum(1) / (lengths_a * lengths_b[found.of_rows] + PUBLISHED_EPSILON)
+        columns = (first[found.of_columns] * second).sum(1) / (
+            lengths_a[found.of_columns] * lengths_b + PUBLISHED_EPSILON
+        )
+        cells_a, cells_b = (torch.arange(len(side), device=weights.device) for side in (rows, columns))
+        return (
+            rows.relu().square() * self._votes(found.votes, cells_a, found.of_rows),
+            columns.relu().square() * self._votes(found.votes, found.of_columns, cells_b),
+        )
+
+    def _votes(self, votes: Tensor, cells_a: Tensor, cells_b: Tensor) -> Tensor:
+        """Of single matches."""
         (height, width), columns_b = self.grid_a, self.grid_b[1]
         dy = cells_b // columns_b - cells_a // width + height - 1
-        dx = cells_b % columns_b - cells_a % width + width - 1
-        return values * votes[dy, dx]
+        return votes[dy, cells_b % columns_b - cells_a % width + width - 1]
 
     def _learning(self) -> tuple[list[Tensor], list[Tensor], Tensor]:
         """Blocks as (1, C', h, w), and the weights (1, layers) of those."""

@@ -100,7 +100,7 @@ class Run:
             self._prepare()
         self.head = self.network.head().requires_grad_(True)
         self.average = copy.deepcopy(self.head).requires_grad_(False)
-        self.optimiser = make_optimiser(self.head.parameters(), config.optimiser)
+        self.optimiser = make_optimiser(self.head, config.optimiser)
         learner = Learner(
             self.network,
             config.loss,
@@ -146,7 +146,7 @@ class Run:
     def _step(self, position, samples) -> dict[str, float]:  # type: ignore[no-untyped-def]
         rate = learning_rate(self.config.optimiser, self._steps_done(), self.plan.steps * self.config.run.epochs)
         for group in self.optimiser.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group["factor"]
         self.optimiser.zero_grad()
         result = self.learner(position, samples)
         result.loss.backward()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
 import torch
 from torch import nn
@@ -13,13 +12,16 @@ from .config import OptimiserConfig
 WARM_UP, FIRST, LAST = 0.3, 1 / 25, 1e-4  # of one-cycle: share of the steps; shares of the highest rate
 
 
-def make_optimiser(parameters: Iterable[nn.Parameter], config: OptimiserConfig) -> torch.optim.Optimizer:
-    """SGD as published, or AdamW."""
+def make_optimiser(head: nn.ModuleDict, config: OptimiserConfig) -> torch.optim.Optimizer:
+    """SGD as published, or AdamW; ``factor`` of a group multiplies the rate."""
+    groups = [
+        {"params": list(head["transforms"].parameters()), "factor": 1.0},
+        {"params": list(head["gates"].parameters()), "factor": config.gate_factor},
+    ]
+    groups = [group for group in groups if group["params"]]
     if config.kind == "sgd":
-        return torch.optim.SGD(
-            parameters, lr=config.rate, momentum=config.momentum, weight_decay=config.decay
-        )
-    return torch.optim.AdamW(parameters, lr=config.rate, weight_decay=config.decay)
+        return torch.optim.SGD(groups, lr=config.rate, momentum=config.momentum, weight_decay=config.decay)
+    return torch.optim.AdamW(groups, lr=config.rate, weight_decay=config.decay)
 
 
 def learning_rate(config: OptimiserConfig, step: int, steps: int) -> float:
