@@ -109,9 +109,8 @@ def test_target_distributions() -> None:
 
 
 def test_a_flat_row_costs_the_logarithm_of_the_number_of_cells() -> None:
-    result = strong_loss(
-        torch.full((1, 1, 50), 0.3), F.one_hot(torch.tensor([[7]]), 50), torch.tensor([[True]]), torch.ones(1, 1)
-    )
+    target = F.one_hot(torch.tensor([[7]]), 50)
+    result = strong_loss(torch.full((1, 1, 50), 0.3), target, torch.tensor([[True]]), torch.ones(1, 1))
     assert result.loss.item() == pytest.approx(math.log(50), rel=1e-5)
 
 

@@ -72,8 +72,11 @@ class Warp:
     def origin(self, places: Floats) -> Floats:
         """Where in the photo the places (K, 2) of the warped one come from; both as shares of the sides."""
         index = np.clip(places, 0, 1).T * (COARSE - 1)
-        bent = np.stack([map_coordinates(self.bend[..., k], index, order=1, mode="nearest") for k in (0, 1)], 1)
-        return (places - 0.5) @ self.matrix.T + 0.5 + self.shift + bent
+        bent = np.stack(
+            [map_coordinates(self.bend[..., k], index, order=1, mode="nearest") for k in (0, 1)], 1
+        )
+        moved: Floats = (places - 0.5) @ self.matrix.T + 0.5 + self.shift + bent
+        return moved
 
 
 class SyntheticPairs(PairDataset):

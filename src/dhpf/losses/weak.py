@@ -1,8 +1,8 @@
 """Section 3.4, weak supervision: correlation entropies of positive and negative pairs, eq. (4).
 
-The entropy is taken on a coarser grid, and resizing to that reads less than a quarter of the cells. So it needs
-the correlation's rows at some source cells, its columns at some target cells, and the maxima of all rows and
-columns for the mutual filter; the rest of the matrix has no gradient.
+The entropy is taken on a coarser grid, and resizing to that reads less than a quarter of the cells. So it
+needs the correlation's rows at some source cells, its columns at some target cells, and the maxima of all
+rows and columns for the mutual filter; the rest of the matrix has no gradient.
 
 B pairs  N, N' source and target cells  n a coarser grid's cells  S the cells that resizing reads
 """
@@ -49,7 +49,6 @@ class CoarserGrid(NamedTuple):
         maps = self.horizontal @ lines.view(len(self.vertical), columns, -1)
         return maps.flatten(0, 1)
 
-
     def spread(self, values: Tensor) -> Tensor:
         """The adjoint of shrinking: (n, M) -> (S, M)."""
         height, width = len(self.vertical), len(self.horizontal)
@@ -69,16 +68,14 @@ def coarser_grid(grid: Grid, like: Tensor) -> CoarserGrid:
     return CoarserGrid(cells, matrices[0], matrices[1])
 
 
-def sampled_entropy(
-    confidence: Tensor, maxima: Tensor, other_maxima: Tensor, coarse: CoarserGrid
-) -> Tensor:
+def sampled_entropy(confidence: Tensor, maxima: Tensor, other_maxima: Tensor, coarse: CoarserGrid) -> Tensor:
     """Mean entropy of one direction of one pair, from the confidences that it depends on: a scalar.
 
     Parameters
     ----------
     confidence
-        (S, M) unfiltered, of the cells ``coarse.cells`` of the side that is chosen from with all M cells of the
-        side that chooses.
+        (S, M) unfiltered, of the cells ``coarse.cells`` of the side that is chosen from with all M cells of
+        the side that chooses.
     maxima
         (S,) the largest confidence of each of those cells over the whole matrix.
     other_maxima

@@ -50,7 +50,8 @@ class _Entropy(torch.autograd.Function):
     def forward(ctx: Any, *inputs: Any) -> Tensor:
         products, a, b, r, s, votes, coarse = inputs
         filtered = torch.empty_like(products)
-        _filter(*(t.detach().numpy() for t in (products, a, b, r, s, votes, filtered)), PUBLISHED_EPSILON, TINY)
+        arrays = (t.detach().numpy() for t in (products, a, b, r, s, votes, filtered))
+        _filter(PUBLISHED_EPSILON, TINY, *arrays)
         small = coarse.shrink(filtered)  # (n, M)
         ctx.save_for_backward(products, a, b, r, s, votes, small)
         ctx.coarse = coarse
@@ -66,12 +67,14 @@ class _Entropy(torch.autograd.Function):
         of_filtered = ctx.coarse.spread(torch.where(small == 0, 0.0, of_small))  # (S, M)
         out = torch.empty_like(products), *(torch.zeros_like(t, dtype=torch.float64) for t in (a, b, r, s))
         arrays = (products, a, b, r, s, votes, of_filtered, *out)
-        _filter_backward(*(t.numpy() for t in arrays), PUBLISHED_EPSILON, TINY)
+        _filter_backward(PUBLISHED_EPSILON, TINY, *(t.numpy() for t in arrays))
         return out[0], *(t.float() for t in out[1:]), None, None
 
 
 @compiled
 def _filter(
+    epsilon: float,
+    tiny: float,
     products: Floats,
     a: Floats,
     b: Floats,
@@ -79,8 +82,6 @@ def _filter(
     s: Floats,
     votes: Floats,
     filtered: Floats,
-    epsilon: float,
-    tiny: float,
 ) -> None:
     """f of every match."""
     zero, small, least = np.float32(0), np.float32(epsilon), np.float32(tiny)
@@ -94,6 +95,8 @@ def _filter(
 
 @compiled
 def _filter_backward(
+    epsilon: float,
+    tiny: float,
     products: Floats,
     a: Floats,
     b: Floats,
@@ -106,8 +109,6 @@ def _filter_backward(
     of_b: Floats,
     of_r: Floats,
     of_s: Floats,
-    epsilon: float,
-    tiny: float,
 ) -> None:
     """Gradients of everything that f depends on, from the gradient of f."""
     zero, small, least = np.float32(0), np.float32(epsilon), np.float32(tiny)

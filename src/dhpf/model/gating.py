@@ -32,8 +32,8 @@ class LayerGates(nn.Module):
     channels
         Of each layer.
     gating
-        ``gumbel``: hard decisions, trained by the straight-through Gumbel-softmax. ``sigmoid``: one score, and
-        its sigmoid weighs the layer. ``none``: all layers on, nothing to learn.
+        ``gumbel``: hard decisions, trained by the straight-through Gumbel-softmax. ``sigmoid``: one score,
+        and its sigmoid weighs the layer. ``none``: all layers on, nothing to learn.
     """
 
     def __init__(self, channels: Sequence[int], gating: str = "gumbel") -> None:
@@ -55,8 +55,8 @@ class LayerGates(nn.Module):
         pooled_a, pooled_b
             Per layer (B, C_l): the global average of the two images' feature blocks.
         noise
-            (B, L, 2) of :func:`gumbel_noise`, for a Gumbel gate in training; without it, decisions are certain
-            and have no gradient.
+            (B, L, 2) of :func:`gumbel_noise`, for a Gumbel gate in training; without it, decisions are
+            certain and have no gradient.
         """
         if self.gating == "none":
             ones = pooled_a[0].new_ones(len(pooled_a[0]), self.layers)

@@ -103,7 +103,7 @@ class Batches:
                 yield waiting.result()
 
     def _read(self, sources: Sequence[Augmented], position: Position) -> tuple[Position, list[Sample]]:
-        """This process's pairs of a batch; with negatives, as many pairs of different categories after them."""
+        """This process's pairs of a batch; with negatives, as many of different categories after them."""
         pairs = [sources[source][index] for source, index in position.indices]
         mine = own_share(len(pairs), self.share)
         chosen = [pairs[number] for number in mine]
@@ -117,7 +117,7 @@ class Batches:
     def _negative(
         self, pairs: Sequence[Pair], number: int, sources: Sequence[Augmented], position: Position
     ) -> Pair:
-        """The source with the target of a pair of another category: the next one in the batch, else in the list."""
+        """The source with the target of the next pair of another category, in the batch or in the list."""
         own = pairs[number]
         following = [*pairs[number + 1 :], *pairs[:number]]
         other = next((pair for pair in following if pair.category != own.category), None)
@@ -129,16 +129,18 @@ class Batches:
             pair = sources[source][index]
             other = pair if pair.category != own.category else None
         none = np.zeros((0, 2))
-        return replace(own, source=replace(own.source, points=none), target=replace(other.target, points=none))
+        return replace(
+            own, source=replace(own.source, points=none), target=replace(other.target, points=none)
+        )
 
     def _sample(self, pair: Pair, view_a: int, view_b: int) -> Sample:
         size = self.store.size
         a = random_view(self.augment, self.plan.seed, pair.source, view_a)
         b = random_view(self.augment, self.plan.seed, pair.target, view_b)
         points = np.stack([a.points(pair.source, size), b.points(pair.target, size)])  # (2, K, 2)
-        inside = ((points >= 0) & (points < np.array(size))).all(axis=(0, 2))
-        if not inside.any():
-            inside[:] = True  # all were cut off: the nearest cells at the edge are better than nothing
+        inside = np.flatnonzero(((points >= 0) & (points < np.array(size))).all(axis=(0, 2)))
+        if not len(inside):  # all were cut off: the nearest cells at the edge are better than nothing
+            inside = np.arange(points.shape[1])
         source, target = torch.from_numpy(points[:, inside]).float()
         return Sample(self.store.get(pair.source, a), self.store.get(pair.target, b), source, target)
 

@@ -71,7 +71,9 @@ def load_state(
         )
     tensors = load_file(folder / STATE)
     for prefix, module in modules.items():
-        own = {key.removeprefix(f"{prefix}."): v for key, v in tensors.items() if key.startswith(f"{prefix}.")}
+        own = {
+            key.removeprefix(f"{prefix}."): v for key, v in tensors.items() if key.startswith(f"{prefix}.")
+        }
         module.load_state_dict(own)
     state: dict[int, dict[str, Tensor]] = {}
     for key, value in tensors.items():

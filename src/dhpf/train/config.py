@@ -1,4 +1,4 @@
-"""Recipes: a TOML file -> one frozen, typed configuration. An unknown key is an error that names the nearest."""
+"""Recipes: a TOML file -> one frozen, typed configuration. An unknown key is an error naming the nearest."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ModelConfig:
     """What is trained."""
 
     backbone: str = "resnet50-msra"
-    size: tuple[int, ...] = (240, 240)  # width, height of the network's input
+    size: tuple[int, int] = (240, 240)  # width, height of the network's input
     gating: str = "gumbel"  # gumbel, sigmoid, none (all layers)
     transform: bool = True
     hough: bool = True
@@ -209,8 +209,11 @@ def _typed(value: Any, wanted: Any, name: str) -> Any:
             raise InputError(f"{name} = {value!r}; wanted {words[wanted]}")
         return value
     element = wanted.__args__[0]
-    if not isinstance(value, (list, tuple)) or not all(type(item) is element for item in value):
-        raise InputError(f"{name} = {value!r}; wanted a list of {'texts' if element is str else 'numbers'}")
+    any_number = wanted.__args__[-1] is Ellipsis
+    fits = isinstance(value, (list, tuple)) and all(type(item) is element for item in value)
+    if not fits or not (any_number or len(value) == len(wanted.__args__)):
+        kind = "a list of texts" if any_number else "two whole numbers, such as [240, 240]"
+        raise InputError(f"{name} = {value!r}; wanted {kind}")
     return tuple(value)
 
 

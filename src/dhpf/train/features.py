@@ -22,6 +22,7 @@ from ..data.pairs import Photo
 from ..errors import InputError
 from ..files import write_atomically
 from ..model.backbone import ResNet
+from ..model.hough import grid_cells
 from .views import View
 
 LARGEST = float(np.finfo(np.float16).max)
@@ -101,7 +102,7 @@ class FeatureStore:
     def _unpack(self, content: NDArray[np.uint8]) -> StoredFeatures:
         channels = self.backbone.channels
         split = 4 * sum(channels)
-        pooled = torch.from_numpy(content[:split].view(np.float32).copy()).split(list(channels))
+        pooled = torch.split(torch.from_numpy(content[:split].view(np.float32).copy()), list(channels))
         features = content[split:].view(np.float16)
         blocks, start = [], 0
         for shape in block_shapes(self.backbone, self.size):
@@ -135,10 +136,10 @@ class FeatureStore:
 
 def block_shapes(backbone: ResNet, size: tuple[int, int]) -> list[tuple[int, int, int]]:
     """(h, w, C) of every feature block, for an input of that width and height."""
-    height, width = (-(-(-(-side // 2)) // 2) for side in (size[1], size[0]))
+    height, width = grid_cells(size[1]), grid_cells(size[0])
     shapes, previous = [], backbone.channels[1]
     for layer, channels in enumerate(backbone.channels):
         if layer > 0 and channels > previous:  # the next stage, of half the size
-            height, width, previous = -(-height // 2), -(-width // 2), channels
+            height, width, previous = (height + 1) // 2, (width + 1) // 2, channels
         shapes.append((height, width, channels))
     return shapes

@@ -90,7 +90,9 @@ class GatedPair:
         channels = torch.tensor([block.shape[1] for block in blocks_a], device=weights.device)
         first, second = images
         first = first * weights[0].repeat_interleave(channels)
-        rows = (first * second[found.of_rows]).sum(1) / (lengths_a * lengths_b[found.of_rows] + PUBLISHED_EPSILON)
+        rows = (first * second[found.of_rows]).sum(1) / (
+            lengths_a * lengths_b[found.of_rows] + PUBLISHED_EPSILON
+        )
         columns = (first[found.of_columns] * second).sum(1) / (
             lengths_a[found.of_columns] * lengths_b + PUBLISHED_EPSILON
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import time
-from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 
@@ -144,7 +143,9 @@ class Run:
                 self._save_state()
 
     def _step(self, position, samples) -> dict[str, float]:  # type: ignore[no-untyped-def]
-        rate = learning_rate(self.config.optimiser, self._steps_done(), self.plan.steps * self.config.run.epochs)
+        rate = learning_rate(
+            self.config.optimiser, self._steps_done(), self.plan.steps * self.config.run.epochs
+        )
         for group in self.optimiser.param_groups:
             group["lr"] = rate * group["factor"]
         self.optimiser.zero_grad()
@@ -162,7 +163,11 @@ class Run:
         judged._modules = dict(self.network._modules) | dict(self.average.named_children())
         scores = validate(judged, self.sources.validation, self.store, self.share)
         progress.seconds += time.monotonic() - begun
-        record = {"epoch": progress.epoch, **reporter.averages(), **{f"val {k}": v for k, v in scores.items()}}
+        record = {
+            "epoch": progress.epoch,
+            **reporter.averages(),
+            **{f"val {k}": v for k, v in scores.items()},
+        }
         progress.history.append(record)
         better = scores["mean"] > progress.best
         progress.best = max(progress.best, scores["mean"])
@@ -175,7 +180,9 @@ class Run:
                     self.out / name, self.network, self.average, self.config, self.commit, progress, images
                 )
             text = json.dumps(progress.history, indent=1)
-            write_atomically(self.out / "history.json", lambda place: place.write_text(text, encoding="utf-8"))
+            write_atomically(
+                self.out / "history.json", lambda place: place.write_text(text, encoding="utf-8")
+            )
         self._save_state()  # last: what a kill before it loses is done again, with the same result
 
     def _save_state(self) -> None:
@@ -193,7 +200,13 @@ class Run:
         for source in self.sources.train:
             for index in range(0, len(source), max(1, len(source) // each)):
                 photos.append(source[index].source)
-        prepare(self.network, photos[: 2 * PREPARING_PHOTOS], self.store, self.config.model.init, self.config.run.seed)
+        prepare(
+            self.network,
+            photos[: 2 * PREPARING_PHOTOS],
+            self.store,
+            self.config.model.init,
+            self.config.run.seed,
+        )
 
 
 def _build(config: Config) -> DHPF:

@@ -62,7 +62,7 @@ def _find(
     of_rows: Integers,
     of_columns: Integers,
 ) -> None:
-    """Where the maxima are: of rows (N,) and of columns (N',); the first one, from the last source cell back."""
+    """Where the maxima are: of rows (N,) and of columns (N'); of equal ones, the first."""
     height, width = matrix.shape[0], matrix.shape[1]
     height_b, width_b = column_maxima.shape
     for row in range(height - 1, -1, -1):

@@ -12,8 +12,9 @@ KEPT = 2**31 - 1
 def keep_freed_memory() -> None:
     """Ask the C library to keep large freed blocks.
 
-    By default each of a step's large arrays is fetched from the system and given back, and the system clears it
-    page by page: about as much work as the step itself. Elsewhere than on Linux with glibc, nothing happens.
+    By default each of a step's large arrays is fetched from the system and given back, and the system clears
+    it page by page: about as much work as the step itself. Elsewhere than on Linux with glibc, nothing
+    happens.
     """
     if not sys.platform.startswith("linux"):
         return

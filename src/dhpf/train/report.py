@@ -33,7 +33,12 @@ class Reporter:
             return self
         console = Console(stderr=True)
         if console.is_terminal:
-            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+            columns = (
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeRemainingColumn(),
+            )
             self._bar = self._stack.enter_context(Progress(*columns, console=console))
             self._task = self._bar.add_task("")
         self._console = console
@@ -43,7 +48,7 @@ class Reporter:
             console.print("no TensorBoard logs: pip install 'dhpf[train]'", highlight=False)
         else:
             # What a killed run logged beyond its last checkpoint is replaced.
-            board = SummaryWriter(str(self.folder / "tensorboard"), purge_step=self.steps_done)  # type: ignore[no-untyped-call]
+            board = SummaryWriter(str(self.folder / "tensorboard"), purge_step=self.steps_done)
             self._stack.callback(board.close)
             self._board = board
         return self
@@ -84,7 +89,9 @@ class Reporter:
             self._log("epoch", record, steps_done)
             self._board.flush()
         values = "  ".join(f"{k} {v:.4g}" for k, v in record.items() if k not in ("epoch", "rate"))
-        self._console.print(f"{self._title}  {values}{'  best' if better else ''}", highlight=False, soft_wrap=True)
+        self._console.print(
+            f"{self._title}  {values}{'  best' if better else ''}", highlight=False, soft_wrap=True
+        )
 
     def _log(self, group: str, values: Mapping[str, float], steps_done: int) -> None:
         for key, value in values.items():

@@ -42,13 +42,16 @@ class Sources(NamedTuple):
 
     def training_images(self) -> list[str]:
         """Names of all photos in the training pairs."""
-        return sorted({path.name for source in self.train for e in source.entries for path in (e.source, e.target)})
+        return sorted(
+            {path.name for source in self.train for e in source.entries for path in (e.source, e.target)}
+        )
 
 
 def open_sources(config: DataConfig, seed: int, needs_points: bool) -> Sources:
     """Open all data sets of a recipe and divide them."""
     excluded = {_ends(entry) for name in config.exclude for entry in _excluded_entries(name, config)}
-    train, held_out = [], []
+    train: list[PairDataset] = []
+    held_out: list[PairDataset] = []
     for name in config.train:
         dataset = _open(name, config)
         if isinstance(dataset, SyntheticPairs):
@@ -129,11 +132,16 @@ def _held_out(dataset: PairDataset, kept: Sequence[int], config: DataConfig, see
             chosen |= set(sorted(images, key=lambda name: _lot(name, seed))[: config.holdout_images])
         return {index for index, entry in entries.items() if _ends(entry) <= chosen}
     numbers: dict[str, int] = {}
-    ends = [[numbers.setdefault(p.stem, len(numbers)) for p in (e.source, e.target)] for e in entries.values()]
+    ends = [
+        [numbers.setdefault(p.stem, len(numbers)) for p in (e.source, e.target)] for e in entries.values()
+    ]
     graph = coo_array((np.ones(len(ends)), tuple(np.transpose(ends))), shape=(len(numbers),) * 2)
     group = connected_components(graph, directed=False)[1]
     of_pair = dict(zip(entries, (int(group[a]) for a, _ in ends), strict=True))
-    names = {number: min(stem for stem, k in numbers.items() if group[k] == number) for number in set(of_pair.values())}
+    names = {
+        number: min(stem for stem, k in numbers.items() if group[k] == number)
+        for number in set(of_pair.values())
+    }
     apart: set[int] = set()
     for number in sorted(names, key=lambda number: _lot(names[number], seed)):
         if len(apart) >= config.holdout * len(kept):

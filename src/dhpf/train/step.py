@@ -67,7 +67,7 @@ class Learner(nn.Module):
         self.batch_statistics, self.mixed_precision, self.share = batch_statistics, mixed_precision, share
 
     def forward(self, position: Position, samples: Sequence[Sample]) -> StepResult:
-        """The losses of this process's share of a batch; with the weak objective, negative pairs come last."""
+        """The losses of this process's share of a batch; for the weak objective, negative pairs come last."""
         seed = np.random.SeedSequence((self.seed, position.epoch, position.step)).generate_state(1)
         generator = torch.Generator().manual_seed(int(seed[0]))
         count = len(position.indices)
@@ -88,13 +88,13 @@ class Learner(nn.Module):
     def _decide(
         self, samples: Sequence[Sample], slots: Sequence[int], count: int, generator: torch.Generator
     ) -> Tensor:
-        """Gates of the whole batch over all processes, (count, L): their inputs are small, so all have all."""
+        """Gates of the whole batch over all processes, (count, L): their inputs are small, all have all."""
         channels = list(self.network.backbone.channels)
         own = torch.stack([torch.cat([*s.source.pooled, *s.target.pooled]) for s in samples])
         inputs = own.new_zeros(count, own.shape[1])
         inputs[slots] = own
         inputs = sum_over_processes(inputs.to(self._device()))
-        pooled_a, pooled_b = (side.split(channels, 1) for side in inputs.chunk(2, 1))
+        pooled_a, pooled_b = (torch.split(side, channels, 1) for side in inputs.chunk(2, 1))
         noise = gumbel_noise((count, len(channels), 2), generator).to(inputs.device)
         self.network.gates.train(self.batch_statistics)
         on: Tensor = self.network.gates(pooled_a, pooled_b, noise).on
@@ -168,7 +168,9 @@ class Learner(nn.Module):
             ]
         )
         half = len(samples) // 2
-        sums = torch.stack([entropies[:half].sum(), entropies[half:].sum(), entropies.new_tensor(float(half))])
+        sums = torch.stack(
+            [entropies[:half].sum(), entropies[half:].sum(), entropies.new_tensor(float(half))]
+        )
         positive, negative, count = sum_over_processes(sums)
         loss = weak_loss(positive, negative)
         share = count.item()
