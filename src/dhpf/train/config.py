@@ -78,7 +78,7 @@ class OptimiserConfig:
     momentum: float = 0.5  # of sgd
     decay: float = 0.0
     schedule: str = "one-cycle"  # one-cycle, constant
-    statistics: str = "fixed"  # batch norms use: fixed (measured before training) or batch, as published
+    statistics: str = "gates"  # whose batch norms use the batch's: all, as published; the gates alone; none
     average: float = 0.0  # decay of the running average of weights that is validated and kept; 0: none
 
 
@@ -115,7 +115,7 @@ CHOICES = {
     "loss.objective": ("strong", "weak"),
     "optimiser.kind": ("adamw", "sgd"),
     "optimiser.schedule": ("one-cycle", "constant"),
-    "optimiser.statistics": ("fixed", "batch"),
+    "optimiser.statistics": ("all", "gates", "none"),
 }
 RANGES = {  # lowest and highest value
     "data.holdout": (0, 0.9),

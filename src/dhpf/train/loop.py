@@ -105,7 +105,7 @@ class Run:
             config.loss,
             size,
             seed=config.run.seed,
-            batch_statistics=config.optimiser.statistics == "batch",
+            statistics=config.optimiser.statistics,
             mixed_precision=config.run.mixed_precision and device.type == "cuda",
             share=share,
         )

@@ -45,8 +45,10 @@ class Learner(nn.Module):
     ----------
     size
         Width and height of the network's input.
-    batch_statistics
-        See :func:`dhpf.train.transforming.transformed`.
+    statistics
+        Whose batch norms use the batch's statistics instead of those measured before training: ``all``, as
+        published, ``gates`` or ``none``. With the gates' own, a gate cannot be on for all pairs or for none;
+        without the transformations', a layer that is off need not be computed.
     share
         The number of this process and of all processes.
     """
@@ -58,13 +60,14 @@ class Learner(nn.Module):
         size: tuple[int, int],
         *,
         seed: int = 0,
-        batch_statistics: bool = False,
+        statistics: str = "gates",
         mixed_precision: bool = False,
         share: tuple[int, int] = (0, 1),
     ) -> None:
         super().__init__()
         self.network, self.config, self.size, self.seed = network, loss, size, seed
-        self.batch_statistics, self.mixed_precision, self.share = batch_statistics, mixed_precision, share
+        self.statistics, self.mixed_precision, self.share = statistics, mixed_precision, share
+        self.batch_statistics = statistics == "all"  # of the transformations
 
     def forward(self, position: Position, samples: Sequence[Sample]) -> StepResult:
         """The losses of this process's share of a batch; for the weak objective, negative pairs come last."""
@@ -96,7 +99,7 @@ class Learner(nn.Module):
         inputs = sum_over_processes(inputs.to(self._device()))
         pooled_a, pooled_b = (torch.split(side, channels, 1) for side in inputs.chunk(2, 1))
         noise = gumbel_noise((count, len(channels), 2), generator).to(inputs.device)
-        self.network.gates.train(self.batch_statistics)
+        self.network.gates.train(self.statistics != "none")
         on: Tensor = self.network.gates(pooled_a, pooled_b, noise).on
         return on
 
