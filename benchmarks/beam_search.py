@@ -23,8 +23,8 @@ from dhpf.evaluate.predict import predict
 from dhpf.evaluate.predictions import Predictions
 from dhpf.evaluate.score import score_predictions
 from dhpf.evaluate.tables import to_dict
+from dhpf.model.models import DEFAULT_MODEL
 from dhpf.model.network import HPF
-from dhpf.model.weights import DEFAULT_MODEL
 
 
 def full_precision(

@@ -24,7 +24,7 @@ from dhpf.evaluate.predict import default_workers, predict
 from dhpf.evaluate.protocol import protocol_for
 from dhpf.evaluate.score import score_predictions
 from dhpf.evaluate.tables import to_dict
-from dhpf.model.weights import DEFAULT_MODEL
+from dhpf.model.models import DEFAULT_MODEL
 
 # What is recorded: data set, protocol, ending of the file's name.
 RESULTS = (

@@ -14,7 +14,8 @@ from PIL import Image
 from safetensors.torch import save_file
 
 import dhpf
-from dhpf.model.weights import ASSETS, BACKBONES, MODELS
+from dhpf.model.models import MODELS
+from dhpf.model.weights import ASSETS, BACKBONES
 from tests.conftest import Ran, texture
 from tests.test_bad_images import FILES
 from tests.test_checkpoint import published

@@ -20,7 +20,8 @@ from safetensors.torch import load_file, save_file
 from dhpf import InputError
 from dhpf.model import weights
 from dhpf.model.backbone import ResNet
-from dhpf.model.weights import ASSETS, BACKBONES, DEFAULT_MODEL, MODELS, load_backbone, read_state
+from dhpf.model.models import DEFAULT_MODEL, MODELS
+from dhpf.model.weights import ASSETS, BACKBONES, load_backbone, read_state
 
 BUNDLED = BACKBONES["resnet50-msra"]
 CONTENT = b"these bytes stand for weights"

@@ -16,8 +16,8 @@ from .images import ImageLike, read_image, to_input
 from .match import Match
 from .model.checkpoint import load_network
 from .model.matching import MATRIX_BYTES
+from .model.models import DEFAULT_MODEL
 from .model.network import Features, HyperpixelFlow
-from .model.weights import DEFAULT_MODEL
 
 if TYPE_CHECKING:
     import os

@@ -71,7 +71,7 @@ def predict(
 
     from ..evaluate.predict import predict as predict_pairs
     from ..matcher import DEFAULT_SIZE, load
-    from ..model.weights import DEFAULT_MODEL
+    from ..model.models import DEFAULT_MODEL
 
     done = predict_pairs(
         load(model or DEFAULT_MODEL, sides or DEFAULT_SIZE, device, backbone),
@@ -185,7 +185,7 @@ def beam_search(
     from ..baselines.layer_search import search_layers
     from ..evaluate.storage import write_file
     from ..matcher import DEFAULT_SIZE, load
-    from ..model.weights import DEFAULT_MODEL
+    from ..model.models import DEFAULT_MODEL
 
     found = search_layers(
         load(model or DEFAULT_MODEL, sides or DEFAULT_SIZE, device, backbone),

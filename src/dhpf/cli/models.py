@@ -10,7 +10,8 @@ import typer
 
 def models() -> None:
     """List the models: where their weights come from, and their measured figures."""
-    from ..model.weights import BACKBONES, DEFAULT_MODEL, MODELS
+    from ..model.models import DEFAULT_MODEL, MODELS
+    from ..model.weights import BACKBONES
 
     for entry in MODELS.values():
         weights = BACKBONES[entry.backbone]
@@ -19,6 +20,11 @@ def models() -> None:
         typer.echo(f"  what      {entry.description}")
         typer.echo(f"  layers    {', '.join(map(str, entry.layers)) or 'chosen for each pair'}")
         typer.echo(f"  backbone  {weights.name}: {weights.origin}; {weights.licence}; {where}")
+        if entry.training is not None:
+            how = entry.training
+            typer.echo(
+                f"  trained   {how.data}; recipes/{how.recipe}, commit {how.commit}, {how.hours:.1f} hours"
+            )
         for what, value in entry.figures.items():
             typer.echo(f"  measured  {what}: {value}")
 

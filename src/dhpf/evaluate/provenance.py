@@ -7,7 +7,7 @@ from pathlib import Path
 
 from .. import __version__
 from ..model.checkpoint import read_metadata
-from ..model.weights import MODELS
+from ..model.models import MODELS
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -34,9 +34,13 @@ def training_images(model: str) -> tuple[str, ...] | None:
     Fixed layers are not trained, but may have been searched on images. A head file names its images in the
     metadata under ``training_images``, one a line.
     """
+    path = Path(model)
     if model in MODELS:
-        return MODELS[model].fitted_to
-    if not Path(model).is_file():
+        head = MODELS[model].head
+        if head is None:
+            return MODELS[model].fitted_to
+        path = head
+    if not path.is_file():
         return None
-    names = read_metadata(Path(model)).get("training_images")
+    names = read_metadata(path).get("training_images")
     return None if names is None else tuple(names.splitlines())

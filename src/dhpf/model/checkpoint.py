@@ -16,8 +16,9 @@ from ..errors import InputError, unknown
 from ..files import check_writable, write_atomically
 from .backbone import BOTTLENECKS, ResNet
 from .gating import GATINGS
+from .models import DEFAULT_MODEL, MODELS
 from .network import DHPF, HPF, HeadKind, HyperpixelFlow
-from .weights import BACKBONES, DEFAULT_MODEL, MODELS, load_backbone, load_strictly, read_state
+from .weights import BACKBONES, load_backbone, load_strictly, read_state
 
 FORMAT = "dhpf-head"
 VERSION = "1"
@@ -35,6 +36,8 @@ def load_network(model: str = DEFAULT_MODEL, backbone: Path | None = None) -> Hy
     """
     if model in MODELS:
         entry = MODELS[model]
+        if entry.head is not None:
+            return load_head(entry.head, backbone)
         return HPF(load_backbone(entry.backbone, backbone), entry.layers).eval()
     path = Path(model)
     if not path.suffix and not path.exists():
@@ -55,7 +58,7 @@ def load_head(path: Path, backbone: Path | None = None) -> DHPF:
 
 def load_head_for_training(model: str, backbone: str, kind: HeadKind) -> DHPF:
     """A head to begin training with, not folded: a model's name or a head file, of the given kind."""
-    path = Path(model)
+    path = (MODELS[model].head if model in MODELS else None) or Path(model)
     metadata = read_metadata(path)
     theirs = head_kind(metadata, path)
     if metadata["backbone"] != backbone or (theirs.gating, theirs.transform) != (kind.gating, kind.transform):

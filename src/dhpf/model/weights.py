@@ -1,4 +1,4 @@
-"""Named weights: where they come from, their checksum, how the network is built from them."""
+"""Named backbone weights: where they come from, their checksum, how the network is built from them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import socket
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
 from urllib.error import URLError
@@ -73,61 +73,6 @@ BACKBONES: Mapping[str, BackboneWeights] = {
         ),
     )
 }
-
-
-@dataclass(frozen=True)
-class ModelEntry:
-    """A model that can be asked for by name."""
-
-    name: str
-    backbone: str
-    description: str
-    layers: tuple[int, ...] = ()  # fixed hyperpixel layers; empty for a trained head
-    fitted_to: tuple[str, ...] | None = ()  # images that its choices were made on; None: not named one by one
-    figures: Mapping[str, str] = field(default_factory=dict)  # measured here: what -> value
-
-
-MODELS: Mapping[str, ModelEntry] = {
-    entry.name: entry
-    for entry in (
-        ModelEntry(
-            name="hpf-resnet50",
-            backbone="resnet50-msra",
-            description="static hyperpixels, no training; bundled",
-            layers=(2, 7, 11, 12, 15),
-            figures={
-                "PF-PASCAL test, PCK at 0.05 / 0.1 / 0.15 of the image": "49.7 / 77.2 / 87.9",
-                "PF-WILLOW, the same of the keypoints' extent": "37.2 / 65.5 / 80.7",
-                "PF-WILLOW, published (padded) threshold": "46.2 / 76.6 / 88.4",
-            },
-        ),
-        ModelEntry(
-            name="hpf-resnet50-searched",
-            backbone="resnet50-msra",
-            description="static hyperpixels, layers searched on PF-PASCAL's validation pairs; bundled",
-            layers=(0, 9, 10, 11, 12),
-            fitted_to=None,
-            figures={
-                "PF-PASCAL test, PCK at 0.05 / 0.1 / 0.15 of the image": "54.6 / 78.7 / 87.7",
-                "PF-WILLOW, the same of the keypoints' extent": "40.1 / 67.6 / 80.3",
-                "PF-WILLOW, published (padded) threshold": "49.1 / 76.8 / 87.7",
-            },
-        ),
-        ModelEntry(
-            name="hpf-resnet50-torchvision",
-            backbone="resnet50",
-            description="the layers of hpf-resnet50 on torchvision's weights",
-            layers=(2, 7, 11, 12, 15),
-        ),
-        ModelEntry(
-            name="hpf-resnet101",
-            backbone="resnet101",
-            description="static hyperpixels, the layers that the HPF paper found for ResNet-101",
-            layers=(2, 17, 21, 22, 25, 26, 28),
-        ),
-    )
-}
-DEFAULT_MODEL = "hpf-resnet50"
 
 
 def load_backbone(name: str, file: Path | None = None) -> ResNet:

@@ -8,7 +8,8 @@ from typing import Any
 
 from ..errors import unknown
 from ..matcher import DEFAULT_SIZE, Matcher, load
-from ..model.weights import BACKBONES, DEFAULT_MODEL, MODELS
+from ..model.models import DEFAULT_MODEL, MODELS
+from ..model.weights import BACKBONES
 
 
 class Models:

@@ -1,0 +1,76 @@
+"""The examples run: the tutorial top to bottom as a reader would, and every page with examples in Python."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dhpf
+
+from ..conftest import Ran
+from .pages import DOCS, Block, blocks, dhpf_arguments, shell_lines
+
+Command = Callable[..., Ran]
+
+
+def page(name: str) -> list[Block]:
+    return blocks((DOCS / name).read_text(encoding="utf-8"))
+
+
+def run_python(block: Block, names: dict[str, Any], name: str) -> int:
+    """Run a block as a doctest with the names of those before it; the number of examples."""
+    parsed = doctest.DocTestParser().get_doctest(block.text, names, name, name, block.line - 1)
+    runner = doctest.DocTestRunner()
+    failed, tried = runner.run(parsed, clear_globs=False)
+    assert failed == 0
+    names.update(parsed.globs)
+    return tried
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, to work in."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_tutorial(folder: Path, command: Command) -> None:
+    names: dict[str, Any] = {}
+    for block in page("tutorial.md"):
+        if block.language == "python":
+            assert run_python(block, names, "tutorial.md") > 0
+        else:
+            assert block.language == "sh"  # everything on the page runs
+            for words in shell_lines(block.text):
+                arguments = dhpf_arguments(words)
+                assert arguments is not None
+                ran = command(*arguments)
+                assert ran.code == 0, ran.err
+    said = {"first.png", "points.png", "matched.json", "truth.png", "heat.png", "flow.npz", "warped.png"}
+    assert said <= {path.name for path in folder.iterdir()}
+    assert len(list((folder / "all-pairs").glob("00*.json"))) == 1
+    matched = json.loads((folder / "matched.json").read_text(encoding="utf-8"))
+    marks = json.loads((folder / "b.json").read_text(encoding="utf-8"))
+    assert matched["target_points"] == pytest.approx(marks["target_points"])  # command line and Python agree
+
+
+def test_quick_start(folder: Path, monkeypatch: pytest.MonkeyPatch, matcher: dhpf.Matcher) -> None:
+    monkeypatch.setattr(dhpf, "load", lambda: matcher, raising=False)
+    shutil.copy(dhpf.sample("cheetah"), "a.jpg")
+    shutil.copy(dhpf.sample("cheetah_cub"), "b.jpg")
+    [example] = (block for block in page("index.md") if block.language == "python")
+    exec(example.text, {})
+    assert (folder / "match.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("name", ["drawing.md", "training.md"])
+def test_python_examples(name: str, folder: Path) -> None:
+    names: dict[str, Any] = {}
+    tried = sum(run_python(block, names, name) for block in page(name) if block.language == "python")
+    assert tried > 2
