@@ -24,6 +24,7 @@ from ..model.transfer import Neighbourhoods, cell_offsets
 from ..model.transform import RHO, Transform
 from .batches import Position, Sample, own_share
 from .config import LossConfig
+from .early_gradient import entropy_at_once
 from .features import StoredFeatures
 from .gated_pair import Blocks, GatedPair
 from .transforming import sum_over_processes, transformed
@@ -166,7 +167,7 @@ class Learner(nn.Module):
     ) -> tuple[Tensor, dict[str, float]]:
         entropies = torch.stack(
             [
-                self._pair(gates, own, sample).entropy(self._space())
+                entropy_at_once(self._pair(gates, own, sample), self._space())
                 for sample, gates, own in zip(samples, on, blocks, strict=True)
             ]
         )
