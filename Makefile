@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 OUT ?= demo
 
-.PHONY: demo test check wheel clean
+.PHONY: demo test check wheel docs train-smoke clean
 
 demo: $(VENV)/.installed
 	@mkdir -p $(OUT)
@@ -18,6 +18,14 @@ check: $(VENV)/.installed-for-checks
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+
+# Gates and transformations learn on generated pairs: the loss falls, the PCK rises.
+train-smoke: $(VENV)/.installed-for-tests
+	$(BIN)/python -m tests.train.smoke
+
+# The documentation as a website, in site/.
+docs: $(VENV)/.installed-for-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 # The wheel must work in an empty environment outside the repository.
 wheel: $(VENV)/.installed-for-tests
@@ -38,5 +46,9 @@ $(VENV)/.installed-for-checks: $(VENV)/.installed-for-tests
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,check]'
 	@touch $@
 
+$(VENV)/.installed-for-docs: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	@touch $@
+
 clean:
-	rm -rf $(VENV) $(OUT) build dist
+	rm -rf $(VENV) $(OUT) build dist site

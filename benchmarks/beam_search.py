@@ -23,7 +23,7 @@ from dhpf.evaluate.predict import predict
 from dhpf.evaluate.predictions import Predictions
 from dhpf.evaluate.score import score_predictions
 from dhpf.evaluate.tables import to_dict
-from dhpf.model.models import DEFAULT_MODEL
+from dhpf.model.models import UNTRAINED
 from dhpf.model.network import HPF
 
 
@@ -58,7 +58,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("root", type=Path)
-    parser.add_argument("--model", default=DEFAULT_MODEL)
+    parser.add_argument("--model", default=UNTRAINED)
     parser.add_argument("--every", type=int, default=1, help="search on every n-th pair")
     parser.add_argument("--layers", type=int, default=8, help="at most")
     arguments = parser.parse_args()

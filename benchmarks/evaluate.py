@@ -87,7 +87,9 @@ def main() -> None:
                 command += f" --split test --protocol {protocol}"
                 figures = to_dict(score)
                 print(f"{dataset}, {score.fingerprint}: {figures['pck']}")
-                timed = {"points_outside_image": done.moved, "timing": timing}
+                chosen = done.predictions.layers
+                layers = None if chosen is None else round(float(chosen.sum(axis=1).mean()), 2)
+                timed = {"points_outside_image": done.moved, "average_layers": layers, "timing": timing}
                 save_result(f"{dataset}_{arguments.model}{ending}", command, figures | timed)
 
 

@@ -42,7 +42,7 @@ def texture(width: int, height: int, seed: int = 0) -> NDArray[np.uint8]:
 @pytest.fixture(scope="session")
 def matcher() -> dhpf.Matcher:
     """The default model, as a user gets it."""
-    return dhpf.load()
+    return dhpf.load("hpf-resnet50")
 
 
 @pytest.fixture(scope="session")

@@ -56,7 +56,7 @@ def refused(command: Command, folder: Path, *arguments: object) -> str:
 
 
 def test_all_outputs(command: Command, folder: Path) -> None:
-    given = ["--points", "points.json", "--size", "64"]
+    given = ["--points", "points.json", "--size", "64", "--model", "hpf-resnet50"]
     outputs = ["--out", "m.png", "--json", "m.json", "--flow", "m.npz", "--warp", "w.jpg"]
     ran = command("match", "a.png", "b.png", *given, *outputs)
     assert ran == Ran(0, ran.out, "")

@@ -20,8 +20,11 @@ from safetensors.torch import load_file, save_file
 from dhpf import InputError
 from dhpf.model import weights
 from dhpf.model.backbone import ResNet
-from dhpf.model.models import DEFAULT_MODEL, MODELS
+from dhpf.model.checkpoint import read_metadata
+from dhpf.model.models import DEFAULT_MODEL, HEADS, LAYERS, MODELS, PASCAL_CLEAN
 from dhpf.model.weights import ASSETS, BACKBONES, load_backbone, read_state
+from dhpf.train.config import make_config
+from dhpf.train.recipe import read_recipe
 
 BUNDLED = BACKBONES["resnet50-msra"]
 CONTENT = b"these bytes stand for weights"
@@ -246,11 +249,29 @@ def test_cut_off_files(tmp_path: Path, ending: str, share: float) -> None:
         read_state(path)
 
 
+def three(pck: dict[str, float]) -> str:
+    return " / ".join(f"{pck[alpha]:.1f}" for alpha in ("0.05", "0.1", "0.15"))
+
+
+def test_trained_heads_say_how_they_were_made() -> None:
+    trained = [entry for entry in MODELS.values() if entry.training is not None]
+    assert {entry.head for entry in trained} == set(HEADS.glob("*.safetensors"))
+    for entry in trained:
+        metadata = read_metadata(entry.head)
+        recipe = Path(__file__).parent.parent / "recipes" / entry.training.recipe
+        assert make_config(json.loads(metadata["config"]), str(entry.head)) == read_recipe(recipe)
+        assert (metadata["commit"], metadata["backbone"]) == (entry.training.commit, entry.backbone)
+        assert len(metadata["training_images"].splitlines()) > 100
+
+
 def test_the_figures_of_a_model_are_those_on_record() -> None:
     results = Path(__file__).parent.parent / "benchmarks" / "results"
     endings = ("pf-pascal_{}", "pf-willow_{}", "pf-willow_{}_legacy")
     for entry in MODELS.values():
         for ending, shown in zip(endings, entry.figures.values(), strict=False):
-            pck = json.loads((results / f"{ending.format(entry.name)}.json").read_text())["result"]["pck"]
-            assert shown == " / ".join(f"{pck[alpha]:.1f}" for alpha in ("0.05", "0.1", "0.15"))
+            found = json.loads((results / f"{ending.format(entry.name)}.json").read_text())["result"]
+            assert shown == three(found["pck"])
+            if entry.training is not None and ending.startswith("pf-pascal"):
+                assert entry.figures[PASCAL_CLEAN].startswith(three(found["leak_free"]["pck"]))
+                assert entry.figures[LAYERS] == f"{found['average_layers']:.1f}"
     assert MODELS[DEFAULT_MODEL].figures

@@ -1,7 +1,7 @@
 """An extension of griffe: docstrings as they are written here, for the API reference.
 
-Fields are described by the comment behind them, examples stand among the text, references are Sphinx's roles, and
-a section "Returns" has no type, since the signature has it.
+Fields are described by the comment behind them, examples stand among the text, references are Sphinx's roles,
+and a section "Returns" has no type, since the signature has it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Readable(griffe.Extension):
 
 
 def readable(text: str, annotation: str) -> str:
-    """The docstring with roles as code, examples fenced, and the type that "Returns" leaves to the signature."""
+    """The docstring with roles as code, examples fenced, and the signature's type in "Returns"."""
     text = ROLE.sub(r"`\1`", text)
     text = EXAMPLE.sub(r"```pycon\n\g<0>\n```", text)
     if annotation:

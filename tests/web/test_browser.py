@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(LACKING is not None and "CI" not in os.environ, 
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    with running_server() as server:
+    with running_server("--model", "hpf-resnet50") as server:
         yield server.address
 
 

@@ -14,6 +14,7 @@ from benchmarks.web_client import Client
 from PIL import Image
 
 import dhpf
+from dhpf.model.models import DEFAULT_MODEL
 from dhpf.model.network import DHPF
 from dhpf.web.sessions import VIEW_SIDE
 from tests.conftest import texture
@@ -49,7 +50,7 @@ def expected(quick: dhpf.Matcher) -> dhpf.Match:
 
 def test_setup_names_what_can_be_chosen(client: Client) -> None:
     setup = client.send("GET", "/api/setup").json
-    assert [model["name"] for model in setup["models"] if model["default"]] == ["hpf-resnet50"]
+    assert [model["name"] for model in setup["models"] if model["default"]] == [DEFAULT_MODEL]
     assert setup["samples"] == ["cheetahs", "cats", "big-cats"]
     assert setup["scale"][0] == [0, 40, 95]  # what drawings use, too
 

@@ -185,10 +185,10 @@ def beam_search(
     from ..baselines.layer_search import search_layers
     from ..evaluate.storage import write_file
     from ..matcher import DEFAULT_SIZE, load
-    from ..model.models import DEFAULT_MODEL
+    from ..model.models import UNTRAINED
 
     found = search_layers(
-        load(model or DEFAULT_MODEL, sides or DEFAULT_SIZE, device, backbone),
+        load(model or UNTRAINED, sides or DEFAULT_SIZE, device, backbone),
         pairs,
         exclude=others,
         every=every,
@@ -200,7 +200,7 @@ def beam_search(
         report=_show_step,
     )
     if json is not None:
-        about = {"dataset": dataset, "split": split, "model": model or DEFAULT_MODEL}
+        about = {"dataset": dataset, "split": split, "model": model or UNTRAINED}
         write_file(json, (dumps(about | found.to_dict(), indent=2) + "\n").encode())
     typer.echo(f"{found.pairs} pairs, {found.excluded} excluded, {len(found.skipped)} skipped")
     typer.echo(f"PCK@{alpha:g} {rules.fingerprint()}")

@@ -34,7 +34,7 @@ def train(
 
       torchrun --nproc-per-node 4 --no-python dhpf train recipes/resnet50-weak.toml --resume
     """
-    from ..train.config import read_recipe
+    from ..train.recipe import read_recipe
 
     config = read_recipe(recipe, change or ())
 

@@ -97,7 +97,9 @@ class SyntheticPairs(PairDataset):
         self.root, self.seed = Path(root), seed
         if not self.root.is_dir():
             raise InputError(f"no such folder of photos: {self.root}")
-        files = sorted(path for path in self.root.rglob("*") if path.suffix.lower() in ENDINGS)
+        files = sorted(
+            path for path in self.root.rglob("*") if path.is_file() and path.suffix.lower() in ENDINGS
+        )
         if not files:
             raise InputError(f"{self.root} holds no photo ({', '.join(ENDINGS)})")
         self.entries = tuple(
@@ -107,6 +109,7 @@ class SyntheticPairs(PairDataset):
     def annotation(self, index: int) -> Annotation:
         """True correspondences: places of the warped photo whose origin lies in the photo."""
         size = np.array(read_size(self.entries[index].source))
+        index = range(len(self))[index]
         random = np.random.default_rng((self.seed, index))
         places = random.uniform(0.05, 0.95, (40 * POINTS, 2))
         origins = self._warp(index).origin(places)
@@ -120,7 +123,7 @@ class SyntheticPairs(PairDataset):
         return Pair(pair.id, pair.index, pair.category, pair.source, warped)
 
     def _seed(self, index: int) -> int:
-        return self.seed * 1_000_003 + index
+        return self.seed * 1_000_003 + range(len(self))[index]
 
     def _warp(self, index: int) -> Warp:
         return Warp(np.random.default_rng(self._seed(index)))

@@ -10,7 +10,6 @@ B pairs  L layers  K source cells of a pair  N' target cells  h, w one layer's g
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,19 +17,6 @@ from torch import Tensor
 from ..model.correlation import PUBLISHED_EPSILON, Grid, resizing, squared_lengths
 
 ZERO_NORM = 1e-4  # what the published code puts in place of a squared norm of zero in training
-
-
-class Products(NamedTuple):
-    """Inner products of hyperpixels, and the squared lengths of both sides; all with gradients."""
-
-    products: Tensor  # (B, K, N')
-    squares_a: Tensor  # (B, K, 1)
-    squares_b: Tensor  # (B, 1, N')
-
-    def appearance(self, epsilon: float = PUBLISHED_EPSILON) -> Tensor:
-        """p(m_a) = ReLU(cosine)^2."""
-        lengths = norm(self.squares_a) * norm(self.squares_b)
-        return (self.products / (lengths + epsilon)).relu().square()
 
 
 def appearance_rows(
@@ -41,21 +27,7 @@ def appearance_rows(
     grid_a: Grid,
     grid_b: Grid,
 ) -> Tensor:
-    """p(m_a) of the given source cells with all target cells: see :func:`product_rows`. (B, K, N')."""
-    squares = squared_norms(blocks_b, weights, grid_b)
-    return product_rows(blocks_a, blocks_b, weights, cells, grid_a, grid_b, squares).appearance()
-
-
-def product_rows(
-    blocks_a: Sequence[Tensor],
-    blocks_b: Sequence[Tensor],
-    weights: Tensor,
-    cells: Tensor,
-    grid_a: Grid,
-    grid_b: Grid,
-    squares_b: Tensor,
-) -> Products:
-    """The correlation of the given source cells with all target cells.
+    """p(m_a) = ReLU(cosine)^2 of the given source cells with all target cells, (B, K, N').
 
     Parameters
     ----------
@@ -65,55 +37,47 @@ def product_rows(
         (B, L): how much each layer counts in products and squared norms; 1 or 0 for hard gates.
     cells
         (B, K) indices of source cells.
-    squares_b
-        (B, N') the target's :func:`squared_norms`.
     """
     products = weights.new_zeros(*cells.shape, grid_b[0] * grid_b[1])
-    levels: dict[tuple[int, ...], list[int]] = {}
-    for layer, (a, b) in enumerate(zip(blocks_a, blocks_b, strict=True)):
-        levels.setdefault((*a.shape[2:], *b.shape[2:]), []).append(layer)
     squares_a = weights.new_zeros(cells.shape)
-    for (_, _, *size_b), layers in levels.items():
-        pixels = [read_at(blocks_a[layer], cells, grid_a) for layer in layers]  # each (B, K, C)
-        weighted = [weights[:, n, None, None] * pixel for n, pixel in zip(layers, pixels, strict=True)]
-        targets = torch.cat([blocks_b[layer] for layer in layers], 1).flatten(2)  # (B, C, h'*w')
-        products = products + resize_rows(torch.cat(weighted, 2) @ targets, (size_b[0], size_b[1]), grid_b)
-        for layer, pixel in zip(layers, pixels, strict=True):
-            squares_a = squares_a + weights[:, layer, None] * pixel.square().sum(2)
-    return Products(products, squares_a[:, :, None], squares_b[:, None])
+    for layers in _alike([(*a.shape[2:], *b.shape[2:]) for a, b in zip(blocks_a, blocks_b, strict=True)]):
+        source, target = (
+            torch.cat([blocks[n].permute(0, 2, 3, 1) for n in layers], 3) for blocks in (blocks_a, blocks_b)
+        )  # (B, h, w, C), as the transformations leave them
+        channels = torch.tensor([blocks_a[n].shape[1] for n in layers], device=weights.device)
+        pixels = read_at(source, cells, grid_a)  # (B, K, C)
+        weighted = weights[:, layers].repeat_interleave(channels, 1)[:, None] * pixels
+        size = target.shape[1], target.shape[2]
+        products = products + resize_rows(weighted @ target.flatten(1, 2).mT, size, grid_b)
+        squares_a = squares_a + (weighted * pixels).sum(2)
+    lengths = norm(squares_a)[:, :, None] * norm(squared_norms(blocks_b, weights, grid_b))[:, None]
+    return (products / (lengths + PUBLISHED_EPSILON)).relu().square()
 
 
 def squared_norms(blocks: Sequence[Tensor], weights: Tensor, grid: Grid) -> Tensor:
     """Weighted squared lengths of all hyperpixels, (B, N)."""
     squares = weights.new_zeros(len(weights), grid[0] * grid[1])
-    for layer, block in enumerate(blocks):
-        lengths = squared_lengths(block.permute(0, 2, 3, 1), grid)
-        squares = squares + weights[:, layer, None] * lengths.flatten(1)
+    for layers in _alike([tuple(block.shape) for block in blocks]):
+        level = torch.stack([blocks[n].permute(0, 2, 3, 1) for n in layers], 1)  # (B, layers, h, w, C)
+        lengths = squared_lengths(level, grid).flatten(2)
+        squares = squares + (weights[:, None, layers] @ lengths)[:, 0]
     return squares
 
 
-def hyperimage(blocks: Sequence[Tensor], grid: Grid) -> Tensor:
-    """All blocks, each (C, h, w), resized to the grid and joined, channels last: (N, sum of C)."""
-    resized = []
-    for block in blocks:
-        kind = block.dtype, block.device
-        lines = block.permute(1, 2, 0)  # (h, w, C)
-        if lines.shape[:2] != grid:
-            vertical = resizing(lines.shape[0], grid[0], *kind).matrix(lines.shape[0])
-            horizontal = resizing(lines.shape[1], grid[1], *kind).matrix(lines.shape[1])
-            tall = (vertical @ lines.flatten(1)).view(grid[0], *lines.shape[1:])
-            lines = horizontal @ tall  # (H, W, C)
-        resized.append(lines.flatten(0, 1))
-    return torch.cat(resized, 1)
+def _alike(shapes: Sequence[tuple[int, ...]]) -> list[list[int]]:
+    """The layers of each shape: few operations on many layers are faster than many on one."""
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for layer, shape in enumerate(shapes):
+        groups.setdefault(shape, []).append(layer)
+    return list(groups.values())
 
 
-def read_at(block: Tensor, cells: Tensor, grid: Grid) -> Tensor:
-    """The block, as it would be resized to the grid, at some cells: (B, C, h, w), (B, K) -> (B, K, C)."""
-    kind = block.dtype, block.device
-    pixels = block.permute(0, 2, 3, 1)  # (B, h, w, C)
+def read_at(pixels: Tensor, cells: Tensor, grid: Grid) -> Tensor:
+    """A block, as it would be resized to the grid, at some cells: (B, h, w, C), (B, K) -> (B, K, C)."""
+    kind = pixels.dtype, pixels.device
     if pixels.shape[1:3] == grid:
         return _gather(pixels, cells // grid[1], cells % grid[1])
-    y, x = resizing(block.shape[2], grid[0], *kind), resizing(block.shape[3], grid[1], *kind)
+    y, x = resizing(pixels.shape[1], grid[0], *kind), resizing(pixels.shape[2], grid[1], *kind)
     row, column = cells // grid[1], cells % grid[1]
     t_y, t_x = y.t[row][..., None], x.t[column][..., None]
 

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from ..model.correlation import Grid, resizing
 from ..model.mutual import mutual_filter
+from .levels import SomeCells
 
 COARSER = 4  # the published code takes entropies on a grid of a quarter of the side
 TINY = 1e-30
@@ -38,7 +39,7 @@ def correlation_entropy(filtered: Tensor, grid_a: Grid, grid_b: Grid) -> Tensor:
 class CoarserGrid(NamedTuple):
     """Which cells of a grid matter to the coarser one, and how."""
 
-    cells: Tensor  # (S,) their indices: some rows times some columns
+    read: SomeCells  # S of them
     vertical: Tensor  # (h, rows)
     horizontal: Tensor  # (w, columns)
 
@@ -53,7 +54,7 @@ class CoarserGrid(NamedTuple):
         """The adjoint of shrinking: (n, M) -> (S, M)."""
         height, width = len(self.vertical), len(self.horizontal)
         lines = self.horizontal.T @ values.view(height, width, -1)  # (h, columns, M)
-        return (self.vertical.T @ lines.view(height, -1)).view(len(self.cells), -1)
+        return (self.vertical.T @ lines.view(height, -1)).view(-1, values.shape[1])
 
 
 def coarser_grid(grid: Grid, like: Tensor) -> CoarserGrid:
@@ -64,8 +65,7 @@ def coarser_grid(grid: Grid, like: Tensor) -> CoarserGrid:
         used = (matrix != 0).any(0).nonzero().flatten()
         read.append(used)
         matrices.append(matrix[:, used])
-    cells = (read[0][:, None] * grid[1] + read[1]).flatten()
-    return CoarserGrid(cells, matrices[0], matrices[1])
+    return CoarserGrid(SomeCells(read[0], read[1], grid), matrices[0], matrices[1])
 
 
 def sampled_entropy(confidence: Tensor, maxima: Tensor, other_maxima: Tensor, coarse: CoarserGrid) -> Tensor:
@@ -74,7 +74,7 @@ def sampled_entropy(confidence: Tensor, maxima: Tensor, other_maxima: Tensor, co
     Parameters
     ----------
     confidence
-        (S, M) unfiltered, of the cells ``coarse.cells`` of the side that is chosen from with all M cells of
+        (S, M) unfiltered, of the cells ``coarse.read`` of the side that is chosen from with all M cells of
         the side that chooses.
     maxima
         (S,) the largest confidence of each of those cells over the whole matrix.

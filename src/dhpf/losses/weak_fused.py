@@ -6,41 +6,54 @@ With x = ReLU(P / (|a| |b| + epsilon)), c = x^2 v and f = c^3 / (r s), the entro
 
 and dH/dq = -(log2 of q's share + H) / (sum of q) for the shrunken values q.
 
-S cells that resizing reads  M cells of the side that chooses
+S cells that resizing reads  M = H'*W' cells of the side that chooses
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ..model.correlation import PUBLISHED_EPSILON
-from ..model.kernels import Floats, compiled
+from ..model.hough import votes_of_cells
+from ..model.kernels import Floats, Integers, compiled
 from ..model.mutual import TINY
-from .rows import Products, norm
-from .weak import CoarserGrid, bits, sampled_entropy
+from .levels import LevelProducts
+from .threads import in_threads, parts
+from .weak import CoarserGrid, coarser_grid, sampled_entropy
+from .weak import TINY as TINY_SHARE
 
 
-def direction_entropy(
-    products: Products, votes: Tensor, maxima: Tensor, other_maxima: Tensor, coarse: CoarserGrid
-) -> Tensor:
-    """:func:`dhpf.losses.weak.sampled_entropy` of one pair, from inner products.
+class Side(NamedTuple):
+    """What is known of all cells of one photo; with gradients."""
+
+    lengths: Tensor  # of the hyperpixels
+    maxima: Tensor  # the largest confidence of each cell
+
+
+def direction_entropy(products: LevelProducts, a: Side, b: Side, votes: Tensor) -> Tensor:
+    """Mean entropy in bits of the target cells' distributions over the source: a scalar.
 
     Parameters
     ----------
-    products
-        (1, S, M) with their squared norms.
+    products, a, b
+        Of one pair: of source and target.
     votes
-        (S, M), which have no gradient.
+        (H + H' - 1, W + W' - 1) by offset, which have no gradient.
     """
-    if products.products.device.type != "cpu" or products.products.dtype != torch.float32:
-        return sampled_entropy(products.appearance()[0] * votes, maxima, other_maxima, coarse)
-    lengths = norm(products.squares_a)[0, :, 0], norm(products.squares_b)[0, 0]
+    coarse = coarser_grid(products.grid_a, votes)
+    cells = coarse.read.cells
+    matrix = products.of_cells(coarse.read)
+    if matrix.device.type != "cpu" or matrix.dtype != torch.float32:
+        cosine = matrix / (a.lengths[cells][:, None] * b.lengths + PUBLISHED_EPSILON)
+        confidence = cosine.relu().square() * votes_of_cells(votes, cells, products.grid_a, products.grid_b)
+        return sampled_entropy(confidence, a.maxima[cells], b.maxima, coarse)
+    inputs = matrix, a.lengths[cells], b.lengths, a.maxima[cells], b.maxima
     value: Tensor = _Entropy.apply(  # type: ignore[no-untyped-call]
-        products.products[0], *lengths, maxima, other_maxima, votes, coarse
+        *inputs, votes, coarse, products.grid_b
     )
     return value
 
@@ -48,86 +61,128 @@ def direction_entropy(
 class _Entropy(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> Tensor:
-        products, a, b, r, s, votes, coarse = inputs
-        filtered = torch.empty_like(products)
-        arrays = (t.detach().numpy() for t in (products, a, b, r, s, votes, filtered))
-        _filter(PUBLISHED_EPSILON, TINY, *arrays)
+        *tensors, votes, coarse, grid_b = inputs
+        filtered = torch.empty_like(tensors[0])
+        arrays = _arrays(tensors, votes, coarse, grid_b)
+        out = filtered.view(-1, *grid_b).numpy()
+        in_threads(len(filtered), lambda start, stop: _filter(start, stop, *arrays, out))
         small = coarse.shrink(filtered)  # (n, M)
-        ctx.save_for_backward(products, a, b, r, s, votes, small)
-        ctx.coarse = coarse
-        return bits(small, 0).mean()
+        total = small.sum(0)
+        safe = torch.where(total == 0, 1.0, total)
+        share = torch.where(small == 0, TINY_SHARE, small / safe)
+        logarithms = share.log2()
+        entropy = -(share * logarithms).sum(0)
+        of_small = torch.where(small == 0, 0.0, -(logarithms + entropy) / (safe * small.shape[1]))
+        ctx.save_for_backward(*tensors, votes, of_small)
+        ctx.coarse, ctx.grid_b = coarse, grid_b
+        return entropy.mean()
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> tuple[Tensor | None, ...]:
-        products, a, b, r, s, votes, small = ctx.saved_tensors
-        total = small.sum(0)
-        safe = torch.where(total == 0, 1.0, total)
-        share = torch.where(small == 0, TINY, small / safe)
-        of_small = -(share.log2() + bits(small, 0)) / safe * (gradients[0] / small.shape[1])
-        of_filtered = ctx.coarse.spread(torch.where(small == 0, 0.0, of_small))  # (S, M)
-        out = torch.empty_like(products), *(torch.zeros_like(t, dtype=torch.float64) for t in (a, b, r, s))
-        arrays = (products, a, b, r, s, votes, of_filtered, *out)
-        _filter_backward(PUBLISHED_EPSILON, TINY, *(t.numpy() for t in arrays))
-        return out[0], *(t.float() for t in out[1:]), None, None
+        *tensors, votes, of_small = ctx.saved_tensors
+        of_filtered = ctx.coarse.spread(gradients[0] * of_small)  # (S, M)
+        of_products = torch.empty_like(of_filtered)
+        cells, count, grid_b = len(of_filtered), len(parts(len(of_filtered))), ctx.grid_b
+        of_a, of_r = (torch.empty(cells) for _ in range(2))
+        of_b, of_s = (torch.zeros(count, *grid_b, dtype=torch.float64) for _ in range(2))  # of each part
+        step = parts(cells)[0][1]
+        arrays = _arrays(tensors, votes, ctx.coarse, grid_b)
+        given, out = (t.view(-1, *grid_b).numpy() for t in (of_filtered, of_products))
+        sums_a, sums_r, sums_b, sums_s = (t.numpy() for t in (of_a, of_r, of_b, of_s))
+
+        def work(start: int, stop: int) -> None:
+            part = start // step
+            _filter_backward(
+                start, stop, *arrays, given, out, sums_a, sums_r, sums_b[part], sums_s[part]
+            )
+
+        in_threads(cells, work)
+        of_b, of_s = (t.sum(0).flatten().float() for t in (of_b, of_s))
+        return of_products, of_a, of_b, of_r, of_s, None, None, None
+
+
+def _arrays(tensors: Any, votes: Tensor, coarse: CoarserGrid, grid_b: tuple[int, int]) -> tuple[Any, ...]:
+    """Cells, their grid, products, |a|, |b|, 1 / r, 1 / s and votes, as the kernels take them."""
+    products, a, b, r, s = (t.detach() for t in tensors)
+    shares = (1 / t.clamp_min(TINY) for t in (r, s))
+    of_r, of_s = shares
+    views = products.view(-1, *grid_b), a, b.view(grid_b), of_r, of_s.view(grid_b), votes
+    return coarse.read.cells.numpy(), *coarse.read.grid, PUBLISHED_EPSILON, *(t.numpy() for t in views)
 
 
 @compiled
 def _filter(
+    start: int,
+    stop: int,
+    cells: Integers,
+    height: int,
+    width: int,
     epsilon: float,
-    tiny: float,
     products: Floats,
     a: Floats,
     b: Floats,
-    r: Floats,
-    s: Floats,
+    of_rows: Floats,
+    of_columns: Floats,
     votes: Floats,
     filtered: Floats,
 ) -> None:
     """f of every match."""
-    zero, small, least = np.float32(0), np.float32(epsilon), np.float32(tiny)
-    for i in range(products.shape[0]):
-        of_row = np.float32(1) / max(r[i], least)
-        for j in range(products.shape[1]):
-            x = max(products[i, j] / (a[i] * b[j] + small), zero)
-            c = x * x * votes[i, j]
-            filtered[i, j] = c * ((c * of_row) * (c / max(s[j], least)))
+    zero, small = np.float32(0), np.float32(epsilon)
+    for i in range(start, stop):
+        y, x = cells[i] // width, cells[i] % width
+        length, of_row = a[i], of_rows[i]
+        for ty in range(b.shape[0]):
+            vote = votes[ty - y + height - 1, width - 1 - x : width - 1 - x + b.shape[1]]
+            lengths, of_column, line, out = b[ty], of_columns[ty], products[i, ty], filtered[i, ty]
+            for tx in range(b.shape[1]):
+                cosine = max(line[tx], zero) / (length * lengths[tx] + small)
+                c = cosine * cosine * vote[tx]
+                out[tx] = c * ((c * of_row) * (c * of_column[tx]))
 
 
 @compiled
 def _filter_backward(
+    start: int,
+    stop: int,
+    cells: Integers,
+    height: int,
+    width: int,
     epsilon: float,
-    tiny: float,
     products: Floats,
     a: Floats,
     b: Floats,
-    r: Floats,
-    s: Floats,
+    of_rows: Floats,
+    of_columns: Floats,
     votes: Floats,
     of_filtered: Floats,
     of_products: Floats,
     of_a: Floats,
-    of_b: Floats,
     of_r: Floats,
+    of_b: Floats,
     of_s: Floats,
 ) -> None:
     """Gradients of everything that f depends on, from the gradient of f."""
-    zero, small, least = np.float32(0), np.float32(epsilon), np.float32(tiny)
+    zero, small = np.float32(0), np.float32(epsilon)
     one, six = np.float32(1), np.float32(6)
-    columns = products.shape[1]
-    for i in range(products.shape[0]):
-        of_row = one / max(r[i], least)
+    for i in range(start, stop):
+        y, x = cells[i] // width, cells[i] % width
+        own, of_row = a[i], of_rows[i]
         sum_a, sum_r = 0.0, 0.0
-        for j in range(columns):
-            length = one / (a[i] * b[j] + small)
-            x = max(products[i, j] * length, zero)
-            c = x * x * votes[i, j]
-            # dH/df * f, of which every other gradient is a multiple
-            part = of_filtered[i, j] * (c * ((c * of_row) * (c / max(s[j], least))))
-            of_x = six * part / x if x > zero else zero
-            of_products[i, j] = of_x * length
-            of_length = -of_x * x * length
-            sum_a += of_length * b[j]
-            of_b[j] += of_length * a[i]
-            sum_r -= part * of_row
-            of_s[j] -= part / max(s[j], least)
-        of_a[i], of_r[i] = sum_a, sum_r
+        for ty in range(b.shape[0]):
+            vote = votes[ty - y + height - 1, width - 1 - x : width - 1 - x + b.shape[1]]
+            lengths, of_column, line = b[ty], of_columns[ty], products[i, ty]
+            given, out, sums_b, sums_s = of_filtered[i, ty], of_products[i, ty], of_b[ty], of_s[ty]
+            for tx in range(b.shape[1]):
+                length = one / (own * lengths[tx] + small)
+                cosine = max(line[tx], zero) * length
+                c = cosine * cosine * vote[tx]
+                # dH/df * f, of which every other gradient is a multiple
+                part = given[tx] * (c * ((c * of_row) * (c * of_column[tx])))
+                of_cosine = six * part / cosine if cosine > zero else zero
+                out[tx] = of_cosine * length
+                of_length = -six * part * length
+                sum_a += of_length * lengths[tx]
+                sums_b[tx] += of_length * own
+                sum_r -= part
+                sums_s[tx] -= part * of_column[tx]
+        of_a[i], of_r[i] = sum_a, sum_r * of_row

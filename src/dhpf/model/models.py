@@ -70,6 +70,20 @@ MODELS: Mapping[str, ModelEntry] = {
             },
         ),
         ModelEntry(
+            name="resnet50-strong",
+            backbone="resnet50-msra",
+            description="dynamic hyperpixels, trained on keypoints of PF-PASCAL; bundled",
+            training=Training("PF-PASCAL validation keypoints", "resnet50-strong.toml", "0000000", 1.0),
+            figures={PASCAL: "", WILLOW: "", WILLOW_PADDED: "", PASCAL_CLEAN: "", LAYERS: ""},
+        ),
+        ModelEntry(
+            name="resnet50-strong-wide",
+            backbone="resnet50-msra",
+            description="dynamic hyperpixels, trained on keypoints of PF-PASCAL and SPair-71k; bundled",
+            training=Training("PF-PASCAL validation keypoints", "resnet50-strong-wide.toml", "0000000", 1.0),
+            figures={PASCAL: "", WILLOW: "", WILLOW_PADDED: "", PASCAL_CLEAN: "", LAYERS: ""},
+        ),
+        ModelEntry(
             name="hpf-resnet50-torchvision",
             backbone="resnet50",
             description="the layers of hpf-resnet50 on torchvision's weights",
@@ -83,4 +97,5 @@ MODELS: Mapping[str, ModelEntry] = {
         ),
     )
 }
-DEFAULT_MODEL = "hpf-resnet50"
+DEFAULT_MODEL = "resnet50-strong"
+UNTRAINED = "hpf-resnet50"  # what a search for other fixed layers begins with

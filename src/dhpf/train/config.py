@@ -1,19 +1,14 @@
-"""Recipes: a TOML file -> one frozen, typed configuration. An unknown key is an error naming the nearest."""
+"""A run's configuration: frozen and typed. An unknown key is an error that names the nearest."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Mapping
+import difflib
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
-from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 from ..errors import InputError, unknown
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 
 @dataclass(frozen=True)
@@ -145,24 +140,6 @@ RANGES = {  # lowest and highest value
 }
 
 
-def read_recipe(path: Path, changes: Iterable[str] = ()) -> Config:
-    """Read a recipe and apply ``key=value`` changes, such as ``loss.mu=0.3``."""
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"no such recipe: {path}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read: {error}") from None
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path} is not TOML: {error}") from None
-    for change in changes:
-        key, equals, text = change.partition("=")
-        if not equals or not key.strip():
-            raise InputError(f"--set {change}: wanted key=value, such as loss.mu=0.3")
-        _assign(content, key.strip().split("."), _value(text.strip()), change)
-    return make_config(content, str(path))
-
-
 def make_config(content: Mapping[str, Any], place: str) -> Config:
     """A configuration from nested dictionaries; ``place`` is named in errors."""
     config = _build(Config, content, place, "")
@@ -177,6 +154,8 @@ def make_config(content: Mapping[str, Any], place: str) -> Config:
             raise InputError(f"{place}: {key} = {value}; wanted {limits}")
     if not config.data.train:
         raise InputError(f"{place}: data.train is empty; name what to train on, such as 'pf-pascal/val'")
+    if config.model.gating == "none" and not config.model.transform:
+        raise InputError(f"{place}: nothing to learn: model.gating = none and model.transform = false")
     return config
 
 
@@ -189,7 +168,9 @@ def _build(kind: type[Section], content: Mapping[str, Any], place: str, prefix: 
     for key, value in content.items():
         name = prefix + key
         if key not in hints:
-            raise unknown(f"key in {place}", name, [prefix + known for known in hints])
+            near = _nearest(name)
+            known = ", ".join(prefix + known for known in hints)
+            raise InputError(f"unknown key in {place} '{name}': did you mean '{near}'? Known: {known}")
         if is_dataclass(hints[key]):
             if not isinstance(value, Mapping):
                 raise InputError(f"{place}: {name} = {value!r}; wanted a table of settings")
@@ -197,6 +178,18 @@ def _build(kind: type[Section], content: Mapping[str, Any], place: str, prefix: 
         else:
             values[key] = _typed(value, hints[key], f"{place}: {name}")
     return kind(**values)
+
+
+def _nearest(name: str) -> str:
+    """The key that was meant: one of the same name in another section, or else the most alike."""
+    keys = [
+        f"{part.name}.{one.name}" if is_dataclass(kind) else part.name
+        for part in fields(Config)
+        for kind in [get_type_hints(Config)[part.name]]
+        for one in (fields(kind) if is_dataclass(kind) else [part])
+    ]
+    same = [key for key in keys if key.rpartition(".")[2] == name.rpartition(".")[2]]
+    return difflib.get_close_matches(name.lower(), same or keys, n=1, cutoff=0.0)[0]
 
 
 def _typed(value: Any, wanted: Any, name: str) -> Any:
@@ -207,6 +200,8 @@ def _typed(value: Any, wanted: Any, name: str) -> Any:
             return float(value)
         if type(value) is not wanted:
             raise InputError(f"{name} = {value!r}; wanted {words[wanted]}")
+        if wanted is float and not math.isfinite(value):
+            raise InputError(f"{name} = {value!r}; wanted a finite number")
         return value
     element = wanted.__args__[0]
     any_number = wanted.__args__[-1] is Ellipsis
@@ -215,22 +210,6 @@ def _typed(value: Any, wanted: Any, name: str) -> Any:
         kind = "a list of texts" if any_number else "two whole numbers, such as [240, 240]"
         raise InputError(f"{name} = {value!r}; wanted {kind}")
     return tuple(value)
-
-
-def _value(text: str) -> Any:
-    """As TOML writes it; a bare word is text."""
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text
-
-
-def _assign(content: dict[str, Any], keys: list[str], value: Any, change: str) -> None:
-    for key in keys[:-1]:
-        content = content.setdefault(key, {})
-        if not isinstance(content, dict):
-            raise InputError(f"--set {change}: {key} is a single setting, not a table of settings")
-    content[keys[-1]] = value
 
 
 def _look_up(config: Config, key: str) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,6 +27,8 @@ from ..model.hough import grid_cells
 from .views import View
 
 LARGEST = float(np.finfo(np.float16).max)
+UNFINISHED = ".unfinished"  # the ending of a file that a process is writing
+ABANDONED = 600.0  # seconds after which that process must have been killed
 
 
 class StoredFeatures(NamedTuple):
@@ -65,6 +68,7 @@ class FeatureStore:
     ) -> None:
         self.backbone, self.name, self.size = backbone, name, size
         self.folder, self.limit, self.device = folder, limit, device
+        self.bytes = _bytes(block_shapes(backbone, size))  # of a file
         self.computed = 0
         self._written = 0
         try:
@@ -75,16 +79,15 @@ class FeatureStore:
     def get(self, photo: Photo, view: View) -> StoredFeatures:
         """From the folder, or computed and kept there."""
         path = self.folder / f"{self._key(photo, view)}.features"
-        try:
-            os.utime(path)
-            return self._unpack(np.memmap(path, np.uint8, "c"))
-        except FileNotFoundError:
-            pass
+        with contextlib.suppress(FileNotFoundError):
+            if path.stat().st_size == self.bytes:  # else it is not whole, and is computed again
+                os.utime(path)
+                return self._unpack(np.memmap(path, np.uint8, "c"))
         content = self._compute(view.tensor(photo, self.size))
-        self._make_room(content.nbytes)
         if content.nbytes <= self.limit:
+            self._make_room(content.nbytes)
             # Several processes may compute the same photo; each writes its own file, the last one stays.
-            own = path.with_suffix(f".{os.getpid()}.features")
+            own = path.with_suffix(f".{os.getpid()}{UNFINISHED}")
             write_atomically(own, content.tofile)
             own.replace(path)
             self._written += content.nbytes
@@ -122,10 +125,11 @@ class FeatureStore:
             return
         self._written = 0
         files = []
-        for path in self.folder.glob("*.features"):
+        for path in [*self.folder.glob("*.features"), *self.folder.glob(f"*{UNFINISHED}")]:
             with contextlib.suppress(FileNotFoundError):  # another process made room
                 status = path.stat()
-                files.append((status.st_mtime_ns, status.st_size, path))
+                if path.suffix == ".features" or status.st_mtime < time.time() - ABANDONED:
+                    files.append((status.st_mtime_ns, status.st_size, path))
         held = sum(size for _, size, _ in files)
         for _, size, path in sorted(files):
             if held + needed <= self.limit - self.limit // 16:
@@ -143,3 +147,8 @@ def block_shapes(backbone: ResNet, size: tuple[int, int]) -> list[tuple[int, int
             height, width, previous = (height + 1) // 2, (width + 1) // 2, channels
         shapes.append((height, width, channels))
     return shapes
+
+
+def _bytes(shapes: list[tuple[int, int, int]]) -> int:
+    """Averages in float32, blocks in float16."""
+    return sum(4 * channels + 2 * height * width * channels for height, width, channels in shapes)

@@ -11,12 +11,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..losses.rows import appearance_rows, hyperimage, norm, product_rows, squared_norms
-from ..losses.weak import coarser_grid
-from ..losses.weak_fused import direction_entropy
+from ..losses.levels import LevelProducts, level_products
+from ..losses.rows import appearance_rows, norm, squared_norms
+from ..losses.weak_fused import Side, direction_entropy
 from ..model.correlation import PUBLISHED_EPSILON, FactoredCorrelation, Grid, correlate
 from ..model.gating import NEGLIGIBLE
-from ..model.hough import HoughSpace, votes_of_cells
+from ..model.hough import HoughSpace
 from .maxima import BestMatches, best_matches
 
 
@@ -26,9 +26,6 @@ class Blocks(NamedTuple):
     source: dict[int, Tensor]
     target: dict[int, Tensor]
 
-    def swap(self) -> Blocks:
-        """From the target to the source."""
-        return Blocks(self.target, self.source)
 
 
 @dataclass(frozen=True)
@@ -40,15 +37,11 @@ class GatedPair:
     grid_a: Grid
     grid_b: Grid
 
-    def swap(self) -> GatedPair:
-        """From the target to the source."""
-        return GatedPair(self.blocks.swap(), self.weights, self.grid_b, self.grid_a)
-
     @torch.no_grad()
     def correlation(self) -> FactoredCorrelation:
-        """Of the layers that are on; the base block if none is."""
+        """Of the layers that take part."""
         weights = self.weights.detach()
-        layers = [layer for layer in self.blocks.source if weights[layer] > NEGLIGIBLE**2] or [0]
+        layers = [layer for layer in self.blocks.source if weights[layer] > NEGLIGIBLE**2]
         soft = bool(((weights != 0) & (weights != 1)).any())
         sides = []
         for side in self.blocks:
@@ -66,41 +59,26 @@ class GatedPair:
         """The correlation entropy of eq. (4), both directions, after voting and the mutual filter."""
         found = best_matches(self.correlation(), space)
         blocks_a, blocks_b, weights = self._learning()
-        squares = squared_norms(blocks_a, weights, self.grid_a), squared_norms(blocks_b, weights, self.grid_b)
-        row_maxima, column_maxima = self._maxima(found, norm(squares[0][0]), norm(squares[1][0]))
-        forward = self.swap()._direction(found.votes.flip((0, 1)), squares[0], column_maxima, row_maxima)
-        backward = self._direction(found.votes, squares[1], row_maxima, column_maxima)
+        lengths_a = norm(squared_norms(blocks_a, weights, self.grid_a)[0])
+        lengths_b = norm(squared_norms(blocks_b, weights, self.grid_b)[0])
+        layers = sorted(self.blocks.source)
+        sides = ([side[n] for n in layers] for side in self.blocks)
+        products = level_products(*sides, weights[0], self.grid_a, self.grid_b)
+        maxima_a, maxima_b = self._maxima(found, products, lengths_a, lengths_b)
+        a, b = Side(lengths_a, maxima_a), Side(lengths_b, maxima_b)
+        backward = direction_entropy(products, a, b, found.votes)
+        forward = direction_entropy(products.swap(), b, a, found.votes.flip((0, 1)))
         return (forward + backward) / 2
 
-    def _direction(self, votes: Tensor, squares_b: Tensor, maxima_a: Tensor, maxima_b: Tensor) -> Tensor:
-        """Mean entropy of the target cells' distributions over the source."""
-        coarse = coarser_grid(self.grid_a, votes)
-        grids = self.grid_a, self.grid_b
-        products = product_rows(*self._learning(), coarse.cells[None], *grids, squares_b)
-        votes = votes_of_cells(votes, coarse.cells, *grids)
-        return direction_entropy(products, votes, maxima_a[coarse.cells], maxima_b, coarse)
-
-    def _maxima(self, found: BestMatches, lengths_a: Tensor, lengths_b: Tensor) -> tuple[Tensor, Tensor]:
+    def _maxima(
+        self, found: BestMatches, products: LevelProducts, lengths_a: Tensor, lengths_b: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """The largest confidences of all rows and of all columns, with gradients."""
-        blocks_a, blocks_b, weights = self._learning()
-        images = (
-            hyperimage([block[0] for block in blocks], grid)
-            for blocks, grid in ((blocks_a, self.grid_a), (blocks_b, self.grid_b))
-        )
-        channels = torch.tensor([block.shape[1] for block in blocks_a], device=weights.device)
-        first, second = images
-        first = first * weights[0].repeat_interleave(channels)
-        rows = (first * second[found.of_rows]).sum(1) / (
-            lengths_a * lengths_b[found.of_rows] + PUBLISHED_EPSILON
-        )
-        columns = (first[found.of_columns] * second).sum(1) / (
-            lengths_a[found.of_columns] * lengths_b + PUBLISHED_EPSILON
-        )
-        cells_a, cells_b = (torch.arange(len(side), device=weights.device) for side in (rows, columns))
-        return (
-            rows.relu().square() * self._votes(found.votes, cells_a, found.of_rows),
-            columns.relu().square() * self._votes(found.votes, found.of_columns, cells_b),
-        )
+        every_a, every_b = (torch.arange(len(side), device=side.device) for side in (lengths_a, lengths_b))
+        a, b = torch.cat([every_a, found.of_columns]), torch.cat([found.of_rows, every_b])
+        cosine = products.of_matches(a, b) / (lengths_a[a] * lengths_b[b] + PUBLISHED_EPSILON)
+        confidence = cosine.relu().square() * self._votes(found.votes, a, b)
+        return confidence[: len(every_a)], confidence[len(every_a) :]
 
     def _votes(self, votes: Tensor, cells_a: Tensor, cells_b: Tensor) -> Tensor:
         """Of single matches."""

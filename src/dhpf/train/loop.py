@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
+import math
+import os
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -48,7 +50,7 @@ def train(config: Config, out: Path, resume: bool = False, features: Path | None
     features
         The folder of backbone features, which runs share; by default in the cache folder.
     """
-    device = check_device(config.run.device)
+    device = check_device(own_device(config.run.device))
     size = check_size(config.model.size)
     going_on = _claim(out, resume)
     sources = open_sources(config.data, config.run.seed, needs_points=config.loss.objective == "strong")
@@ -126,6 +128,8 @@ class Run:
         epochs = self.config.run.epochs
         reporter = Reporter(self.out, self._steps_done(), first=self.share[0] == 0)
         with reporter:
+            if self.sources.left_out:
+                reporter.note(f"{self.sources.left_out} pairs without common points are left out")
             while self.progress.epoch < epochs:
                 self._epoch(reporter)
                 self._judge(reporter)
@@ -150,10 +154,16 @@ class Run:
             group["lr"] = rate * group["factor"]
         self.optimiser.zero_grad()
         result = self.learner(position, samples)
+        loss = result.loss.item()
+        if not math.isfinite(loss):  # before it ruins the weights
+            raise InputError(
+                f"the loss became {loss} in epoch {position.epoch + 1}, step {position.step + 1}; "
+                "lower optimiser.rate"
+            )
         result.loss.backward()
         self.optimiser.step()
         follow(self.average, self.head, self.config.optimiser.average)
-        return {**result.terms, "loss": result.loss.item(), "rate": rate}
+        return {**result.terms, "loss": loss, "rate": rate}
 
     def _judge(self, reporter: Reporter) -> None:
         """The end of an epoch: validate the averaged weights, keep the best, save all."""
@@ -227,6 +237,11 @@ def _claim(out: Path, resume: bool) -> bool:
     except OSError as error:
         raise InputError(f"cannot make the folder {out}: {error.strerror}") from None
     return there
+
+
+def own_device(name: str) -> str:
+    """Under torchrun, each process on a machine takes the CUDA device of its own number."""
+    return f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if name == "cuda" else name
 
 
 def _join_processes(device: torch.device) -> tuple[int, int]:

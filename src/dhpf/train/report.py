@@ -45,7 +45,7 @@ class Reporter:
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
-            console.print("no TensorBoard logs: pip install 'dhpf[train]'", highlight=False)
+            self.note("no TensorBoard logs: pip install 'dhpf[train]'")
         else:
             # What a killed run logged beyond its last checkpoint is replaced.
             board = SummaryWriter(str(self.folder / "tensorboard"), purge_step=self.steps_done)
@@ -57,6 +57,11 @@ class Reporter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stack.close()
+
+    def note(self, line: str) -> None:
+        """Something to know about the run."""
+        if self.first:
+            self._console.print(line, highlight=False, soft_wrap=True)
 
     def begin(self, epoch: int, epochs: int, steps: int, done: int) -> None:
         """A new epoch, or the rest of one."""

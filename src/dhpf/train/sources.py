@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from ..data.pairs import Annotation, Entry, PairDataset
+from ..data.pairs import Annotation, Entry, Pair, PairDataset
 from ..data.registry import find_dataset, open_dataset
 from ..data.synthetic import SyntheticPairs
 from ..errors import InputError
@@ -33,12 +34,16 @@ class Subset(PairDataset):
         """As the data set has it."""
         return self.dataset.annotation(self.indices[index])
 
+    def __getitem__(self, index: int) -> Pair:
+        return replace(self.dataset[self.indices[index]], index=range(len(self))[index])
+
 
 class Sources(NamedTuple):
     """What a run learns from and what it is judged by."""
 
     train: tuple[PairDataset, ...]
     validation: tuple[PairDataset, ...]
+    left_out: int = 0  # pairs without common points, which the strong objective has no use for
 
     def training_images(self) -> list[str]:
         """Names of all photos in the training pairs."""
@@ -50,41 +55,57 @@ class Sources(NamedTuple):
 def open_sources(config: DataConfig, seed: int, needs_points: bool) -> Sources:
     """Open all data sets of a recipe and divide them."""
     excluded = {_ends(entry) for name in config.exclude for entry in _excluded_entries(name, config)}
-    train: list[PairDataset] = []
-    held_out: list[PairDataset] = []
+    left_out = 0
+    train: list[Subset] = []
+    held_out: list[Subset] = []
     for name in config.train:
         dataset = _open(name, config)
-        if isinstance(dataset, SyntheticPairs):
-            train.append(dataset)
-            continue
-        if needs_points and len(dataset.annotation(0).source.points) == 0:
-            raise InputError(
-                f"data.train: {name} has no keypoints, which the strong objective needs; "
-                "train on another split, or set loss.objective=weak"
-            )
         kept = _distinct(dataset, excluded)
         if not kept:
             raise InputError(f"data.train: {name} has no pair that is not excluded by data.exclude")
+        if needs_points:
+            useful = _with_points(dataset, kept)
+            if not useful:
+                raise InputError(
+                    f"data.train: {name} has no keypoints, which the strong objective needs; "
+                    "train on another split, or set loss.objective=weak"
+                )
+            left_out += len(kept) - len(useful)
+            kept = useful
         apart = _held_out(dataset, kept, config, seed)
         train.append(Subset(dataset, [k for k in kept if k not in apart]))
-        held_out.append(Subset(dataset, _spaced(sorted(apart), config.validation_pairs)))
+        judged = _spaced(_with_points(dataset, sorted(apart)), config.validation_pairs)
+        if apart and not judged:
+            raise InputError(
+                f"data.holdout: {name} has no keypoints to validate on; "
+                "set data.holdout=0 and name a split that has them in data.validate"
+            )
+        held_out.append(Subset(dataset, judged))
+    unseen: set[str] = set()
+    for part in held_out:
+        by_name = not isinstance(part.dataset, SyntheticPairs)
+        unseen |= {mark for entry in part.entries for mark in _marks(entry, by_name)}
+    train = [_without(part, unseen) for part in train]
+    for name, part in zip(config.train, train, strict=True):
+        if not len(part):
+            raise InputError(
+                f"data.train: nothing of {name} is left to train on, as photos connect all its pairs; lower "
+                "data.holdout (data.holdout_images for spair-71k), or set it to 0 and name data.validate"
+            )
     for name in config.validate:
         dataset = _open(name, config)
-        held_out.append(Subset(dataset, _spaced(_distinct(dataset, excluded), config.validation_pairs)))
-    if not any(held_out):
+        judged = _with_points(dataset, _distinct(dataset, excluded))
+        if not judged:
+            raise InputError(f"data.validate: {name} has no pair with keypoints that is not in data.exclude")
+        held_out.append(Subset(dataset, _spaced(judged, config.validation_pairs)))
+    if not any(len(part) for part in held_out):
         raise InputError("no pair to validate on: raise data.holdout, or name a data set in data.validate")
-    unseen = {stem for part in held_out for entry in part.entries for stem in _ends(entry)}
-    if not config.validate:
-        train = [_without(part, unseen) if isinstance(part, Subset) else part for part in train]
-    empty = [name for name, part in zip(config.train, train, strict=True) if not len(part)]
-    if empty:
-        raise InputError(f"data.train: nothing of {empty[0]} is left to train on; lower data.holdout")
-    return Sources(tuple(train), tuple(part for part in held_out if len(part)))
+    return Sources(tuple(train), tuple(part for part in held_out if len(part)), left_out)
 
 
 def data_root(config: DataConfig) -> Path:
     """The folder of the data sets' folders."""
-    return Path(config.root).expanduser() if config.root else cache_folder() / "data"
+    return Path(config.root).expanduser() if config.root else cache_folder() / "datasets"
 
 
 def _open(name: str, config: DataConfig) -> PairDataset:
@@ -107,8 +128,15 @@ def _excluded_entries(name: str, config: DataConfig) -> Iterable[Entry]:
     return _open(name, config).entries if name.partition("/")[0] in used else ()
 
 
+def _names(entry: Entry) -> tuple[str, str]:
+    """Both photos by names, which benchmarks share; of a synthetic pair it is one, by folder and name."""
+    if entry.source == entry.target:
+        return entry.id, entry.id
+    return entry.source.stem, entry.target.stem
+
+
 def _ends(entry: Entry) -> frozenset[str]:
-    return frozenset((entry.source.stem, entry.target.stem))
+    return frozenset(_names(entry))
 
 
 def _distinct(dataset: PairDataset, excluded: set[frozenset[str]]) -> list[int]:
@@ -122,6 +150,13 @@ def _distinct(dataset: PairDataset, excluded: set[frozenset[str]]) -> list[int]:
     return kept
 
 
+def _with_points(dataset: PairDataset, indices: Sequence[int]) -> list[int]:
+    """The pairs with common points: others have nothing to learn from or to be judged by."""
+    if isinstance(dataset, SyntheticPairs):  # all have, and each takes a while to make
+        return list(indices)
+    return [index for index in indices if len(dataset.annotation(index).source.points)]
+
+
 def _held_out(dataset: PairDataset, kept: Sequence[int], config: DataConfig, seed: int) -> set[int]:
     """Pairs for validation: between some images of each category, or whole groups of connected pairs."""
     entries = {index: dataset.entries[index] for index in kept}
@@ -132,14 +167,12 @@ def _held_out(dataset: PairDataset, kept: Sequence[int], config: DataConfig, see
             chosen |= set(sorted(images, key=lambda name: _lot(name, seed))[: config.holdout_images])
         return {index for index, entry in entries.items() if _ends(entry) <= chosen}
     numbers: dict[str, int] = {}
-    ends = [
-        [numbers.setdefault(p.stem, len(numbers)) for p in (e.source, e.target)] for e in entries.values()
-    ]
+    ends = [[numbers.setdefault(name, len(numbers)) for name in _names(e)] for e in entries.values()]
     graph = coo_array((np.ones(len(ends)), tuple(np.transpose(ends))), shape=(len(numbers),) * 2)
     group = connected_components(graph, directed=False)[1]
     of_pair = dict(zip(entries, (int(group[a]) for a, _ in ends), strict=True))
     names = {
-        number: min(stem for stem, k in numbers.items() if group[k] == number)
+        number: min(name for name, k in numbers.items() if group[k] == number)
         for number in set(of_pair.values())
     }
     apart: set[int] = set()
@@ -150,10 +183,16 @@ def _held_out(dataset: PairDataset, kept: Sequence[int], config: DataConfig, see
     return apart
 
 
-def _without(part: Subset, stems: set[str]) -> Subset:
+def _marks(entry: Entry, by_name: bool) -> set[str]:
+    """What tells a pair's photos in other data sets: the files, and names where they mean something."""
+    paths = entry.source, entry.target
+    return {str(path.resolve()) for path in paths} | {path.stem for path in paths if by_name}
+
+
+def _without(part: Subset, photos: set[str]) -> Subset:
     """The pairs that show none of these photos."""
-    kept = [k for k, entry in zip(part.indices, part.entries, strict=True) if not (_ends(entry) & stems)]
-    return Subset(part.dataset, kept)
+    entries = zip(part.indices, part.entries, strict=True)
+    return Subset(part.dataset, [k for k, entry in entries if not _marks(entry, by_name=True) & photos])
 
 
 def _spaced(indices: Sequence[int], most: int) -> list[int]:

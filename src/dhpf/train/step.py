@@ -81,9 +81,12 @@ class Learner(nn.Module):
             count *= 2
         everyone = self._decide(samples, slots, count, generator)
         on = everyone[slots]  # (B, L)
-        blocks = self._blocks(samples, on, generator)
+        weights = self._weights(on)
+        blocks = self._blocks(samples, weights.detach() > NEGLIGIBLE**2, generator)
+        grids = samples[0].source.blocks[0].shape[:2], samples[0].target.blocks[0].shape[:2]
+        pairs = [GatedPair(own, weight, *grids) for own, weight in zip(blocks, weights, strict=True)]
         objective = self._strong if self.config.objective == "strong" else self._weak
-        match, terms = objective(samples, on, blocks)
+        match, terms = objective(samples, pairs, count)
         select, l1 = layer_rate_loss(everyone, self.config.mu), everyone.abs().mean()
         loss = match + self.config.select * select + self.config.l1 * l1
         terms |= {"match": match.item(), "select": select.item(), "layers": on.detach().sum(1).mean().item()}
@@ -100,39 +103,48 @@ class Learner(nn.Module):
         inputs = sum_over_processes(inputs.to(self._device()))
         pooled_a, pooled_b = (torch.split(side, channels, 1) for side in inputs.chunk(2, 1))
         noise = gumbel_noise((count, len(channels), 2), generator).to(inputs.device)
-        self.network.gates.train(self.statistics != "none")
+        self.network.gates.train(self.statistics != "none" and count > 1)  # one pair has no variance
         on: Tensor = self.network.gates(pooled_a, pooled_b, noise).on
         return on
 
-    def _blocks(self, samples: Sequence[Sample], on: Tensor, generator: torch.Generator) -> list[Blocks]:
-        """Transform what takes part: layers that are on; and where a gate enters once, the others without
+    def _weights(self, on: Tensor) -> Tensor:
+        """What multiplies each layer's products and squared norms, (B, L). Where all layers are off, the base
+        block counts all the same, as when matching."""
+        none_on = (on.detach() <= NEGLIGIBLE).all(1, keepdim=True)
+        base = torch.zeros_like(on[0]).index_fill(0, torch.tensor([0], device=on.device), 1.0)
+        return (on if self.network.kind.once else on.square()) + none_on * base
+
+    def _blocks(
+        self, samples: Sequence[Sample], takes_part: Tensor, generator: torch.Generator
+    ) -> list[Blocks]:
+        """Transform the layers that take part (B, L); and where a gate enters once, the others without
         gradients, because the gates learn from them."""
         found = [Blocks({}, {}) for _ in samples]
-        chosen = on.detach() > NEGLIGIBLE
-        chosen[:, 0] |= ~chosen.any(1)  # all off: the base block, as when matching
-        for layer in range(on.shape[1]):
-            used = chosen[:, layer].tolist()
+        for layer, used in enumerate(takes_part.T.tolist()):
             mask = self._kept_channels(layer, generator)
             for learns in (True, False):
                 pairs = [n for n, flag in enumerate(used) if flag == learns or self.batch_statistics]
                 if not pairs or not (learns or (self.network.kind.once and not self.batch_statistics)):
                     continue
-                sides = [s for n in pairs for s in (samples[n].source, samples[n].target)]
+                sides = [*(samples[n].source for n in pairs), *(samples[n].target for n in pairs)]
                 stacked = _stacked(sides, layer, self._device())
                 with torch.set_grad_enabled(learns and torch.is_grad_enabled()):
                     done = (self._transformed(layer, stacked) * mask).unbind(0)
-                for n, a, b in zip(pairs, done[::2], done[1::2], strict=True):
+                for n, a, b in zip(pairs, done[: len(pairs)], done[len(pairs) :], strict=True):
                     found[n].source[layer], found[n].target[layer] = a, b
         return found
 
     def _transformed(self, layer: int, blocks: Tensor) -> Tensor:
+        """Of sources and then targets; as published, each side has its own batch statistics."""
         if not self.network.kind.transform:
             return blocks
         transform = self.network.transforms[layer]
         if not isinstance(transform, Transform):
             raise TypeError("a folded network cannot be trained")
+        sides = blocks.chunk(2) if self.batch_statistics else (blocks,)
         with torch.autocast(blocks.device.type, torch.bfloat16, enabled=self.mixed_precision):
-            return transformed(transform, blocks, self.batch_statistics).float()
+            done = [transformed(transform, side, self.batch_statistics).float() for side in sides]
+        return torch.cat(done) if len(done) > 1 else done[0]
 
     def _kept_channels(self, layer: int, generator: torch.Generator) -> Tensor:
         """1 or 0 for each transformed channel, of both photos alike."""
@@ -141,12 +153,11 @@ class Learner(nn.Module):
         return (kept >= self.config.dropout).float().to(self._device())
 
     def _strong(
-        self, samples: Sequence[Sample], on: Tensor, blocks: Sequence[Blocks]
+        self, samples: Sequence[Sample], pairs: Sequence[GatedPair], count: int
     ) -> tuple[Tensor, dict[str, float]]:
         losses, right = [], []
         threshold = torch.tensor([NEARLY_RIGHT * max(self.size)])
-        for sample, gates, own in zip(samples, on, blocks, strict=True):
-            pair = self._pair(gates, own, sample)
+        for sample, pair in zip(samples, pairs, strict=True):
             cells = nearest_cells(sample.source_points, pair.grid_a)
             found = match_cells(pair.correlation(), self._space())
             predicted = _transfer(found.best, sample.source_points, pair.grid_a, pair.grid_b)
@@ -160,29 +171,18 @@ class Learner(nn.Module):
             valid = torch.ones_like(omega, dtype=torch.bool)
             result = strong_loss(rows[None], wanted[None].to(rows), valid.to(rows.device), omega.to(rows))
             losses.append(result.loss)
-        return torch.stack(losses).mean(), {"pck": 100 * torch.stack(right).mean().item()}
+        # Processes are averaged, and may have different numbers of pairs.
+        loss = torch.stack(losses).sum() * (self.share[1] / count)
+        return loss, {"pck": 100 * torch.stack(right).mean().item()}
 
     def _weak(
-        self, samples: Sequence[Sample], on: Tensor, blocks: Sequence[Blocks]
+        self, samples: Sequence[Sample], pairs: Sequence[GatedPair], count: int
     ) -> tuple[Tensor, dict[str, float]]:
-        entropies = torch.stack(
-            [
-                entropy_at_once(self._pair(gates, own, sample), self._space())
-                for sample, gates, own in zip(samples, on, blocks, strict=True)
-            ]
-        )
-        half = len(samples) // 2
-        sums = torch.stack(
-            [entropies[:half].sum(), entropies[half:].sum(), entropies.new_tensor(float(half))]
-        )
-        positive, negative, count = sum_over_processes(sums)
-        loss = weak_loss(positive, negative)
-        share = count.item()
-        return loss, {"positive": positive.item() / share, "negative": negative.item() / share}
-
-    def _pair(self, gates: Tensor, blocks: Blocks, sample: Sample) -> GatedPair:
-        grids = sample.source.blocks[0].shape[:2], sample.target.blocks[0].shape[:2]
-        return GatedPair(blocks, gates if self.network.kind.once else gates.square(), *grids)
+        entropies = torch.stack([entropy_at_once(pair, self._space()) for pair in pairs])
+        sums = torch.stack([half.sum() for half in entropies.chunk(2)])
+        positive, negative = sum_over_processes(sums) / (count // 2)
+        terms = {"positive": positive.item(), "negative": negative.item()}
+        return weak_loss(positive, negative), terms
 
     def _space(self) -> HoughSpace:
         side = self.size[1], self.size[0]

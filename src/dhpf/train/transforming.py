@@ -38,15 +38,13 @@ def transformed(transform: Transform, blocks: Tensor, batch_statistics: bool) ->
 def _moments(values: Tensor, norm: nn.BatchNorm2d) -> tuple[Tensor, Tensor]:
     """Mean and variance of each channel over all processes' values; the running ones follow them."""
     flat = values.flatten(0, -2)
-    sums = torch.stack([flat.sum(0), flat.square().sum(0), torch.full_like(flat[0], len(flat))])
-    sums = sum_over_processes(sums)
-    count = sums[2].detach()
-    mean = sums[0] / count
-    variance = (sums[1] / count - mean.square()).clamp_min(0)
+    sums, count = sum_over_processes(torch.stack([flat.sum(0), torch.full_like(flat[0], len(flat))]))
+    mean = sums / count
+    variance = sum_over_processes((flat - mean).square().sum(0)) / count
     with torch.no_grad():
         follow = 0.1 if norm.momentum is None else norm.momentum
         _known(norm.running_mean).lerp_(mean, follow)
-        _known(norm.running_var).lerp_(variance * count / (count - 1).clamp_min(1), follow)
+        _known(norm.running_var).lerp_(variance * count / (count - 1).clamp_min(1), follow)  # unbiased
     return mean, variance
 
 

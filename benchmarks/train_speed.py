@@ -1,0 +1,175 @@
+"""How long a training step takes, against the straightforward implementation, at equal gradients.
+
+    python -m benchmarks.train_speed [--rounds 5] [--strong 8] [--weak 2] [--size 240]
+
+A step is forward and backward from features that are there already: stored in float16 for ours, float32 for the
+straightforward one. Both are timed in turn, round after round, in one process: on a shared machine only the
+ratios count. Peak memory is of a process of its own. Pairs are made of the sample photos, with random points;
+about half of the layers are on. A weak step has as many negative pairs as positive ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from PIL import Image
+from rich.console import Console
+from rich.table import Table
+from torch import Tensor
+
+from benchmarks.record import save_result
+from benchmarks.speed import interleaved
+from benchmarks.straightforward import batch_of, straightforward_loss
+from dhpf.data.pairs import Photo
+from dhpf.model.network import DHPF, HeadKind
+from dhpf.model.weights import load_backbone
+from dhpf.samples import FOLDER
+from dhpf.train.batches import Position, Sample
+from dhpf.train.config import LossConfig
+from dhpf.train.features import FeatureStore
+from dhpf.train.initial import prepare
+from dhpf.train.memory import keep_freed_memory
+from dhpf.train.step import Learner
+from dhpf.train.views import View
+
+POINTS = 10  # of each pair
+BACKBONE = "resnet50-msra"
+TOLERANCE = 1e-3  # relative difference of gradients, as in the comparison with published figures
+
+
+class Case(NamedTuple):
+    """What is measured."""
+
+    objective: str
+    once: bool  # the gate enters once; else squared, as published
+    pairs: int
+    size: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.objective}, gates {'once' if self.once else 'squared'}"
+
+
+def prepared(case: Case) -> tuple[Learner, list[Sample]]:
+    """A learner as it begins a run, and its batch."""
+    network = DHPF(load_backbone(BACKBONE), HeadKind(once=case.once))
+    photos = []
+    for path in sorted(FOLDER.glob("*.jpg")):
+        with Image.open(path) as image:
+            photo = Photo(path, image.size, np.zeros((0, 2)))
+        photos += [photo, photo.mirror()]
+    random = np.random.default_rng(0)
+    size = (case.size, case.size)
+    with tempfile.TemporaryDirectory() as folder:
+        store = FeatureStore(network.backbone, BACKBONE, size, Path(folder), limit=2**30)
+        prepare(network, photos, store, "principal", seed=0)
+        stored = [store.get(photo, View()) for photo in photos]
+    samples = []
+    for n in range(case.pairs):
+        first, second = stored[n % len(stored)], stored[(n + 1 + n // len(stored)) % len(stored)]
+        points = (torch.from_numpy(random.uniform(0, case.size, (POINTS, 2))).float() for _ in range(2))
+        samples.append(Sample(first, second, *points))
+    return Learner(network, LossConfig(objective=case.objective), size), samples
+
+
+def steps_of(case: Case) -> dict[str, Callable[[], Tensor]]:
+    """Both ways to take the step; each returns all gradients as one vector."""
+    learner, samples = prepared(case)
+    batch = batch_of(samples)
+    count = case.pairs // 2 if case.objective == "weak" else case.pairs
+    position = Position(0, 0, tuple((0, n) for n in range(count)))
+    head = learner.network.head().requires_grad_(True)
+
+    def gradients(loss: Callable[[], Tensor]) -> Tensor:
+        head.zero_grad()
+        torch.autograd.backward(loss())
+        found = [torch.zeros_like(p) if p.grad is None else p.grad for p in head.parameters()]
+        return torch.cat([gradient.flatten() for gradient in found])
+
+    return {
+        "straightforward": lambda: gradients(lambda: straightforward_loss(learner, position, batch)),
+        "ours": lambda: gradients(lambda: learner(position, samples).loss),
+    }
+
+
+def peak_megabytes(case: Case, way: str) -> float:
+    """The largest memory of a process that takes three steps one way."""
+    words = [sys.executable, "-m", "benchmarks.train_speed", "--peak", way, *map(str, case)]
+    return float(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
+
+
+def measure(case: Case, rounds: int) -> dict[str, Any]:
+    """One case: gradients, times, memory."""
+    steps = steps_of(case)
+    found, wanted = steps["ours"](), steps["straightforward"]()
+    difference = ((found - wanted).norm() / wanted.norm()).item()
+    if not difference < TOLERANCE:
+        raise SystemExit(f"{case.name}: gradients differ by {difference:.1e} of their length")
+    times = interleaved(steps, rounds)
+    return {
+        "case": case.name,
+        "pairs": case.pairs,
+        "size": case.size,
+        "gradients_relative_difference": difference,
+        "milliseconds": times,
+        "times_faster": times["straightforward"]["median"] / times["ours"]["median"],
+        "peak_megabytes": {way: peak_megabytes(case, way) for way in steps},
+    }
+
+
+def main() -> None:
+    """Measure, print, record."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--strong", type=int, default=8, help="pairs of a strong step")
+    parser.add_argument("--weak", type=int, default=2, help="positive pairs of a weak step")
+    parser.add_argument("--size", type=int, default=240)
+    parser.add_argument("--peak", nargs=5, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    keep_freed_memory()
+    if arguments.peak:
+        way, objective, once, pairs, size = arguments.peak
+        step = steps_of(Case(objective, once == "True", int(pairs), int(size)))[way]
+        for _ in range(3):
+            step()
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+        return
+    cases = [
+        Case(objective, once, pairs, arguments.size)
+        for objective, pairs in (("strong", arguments.strong), ("weak", 2 * arguments.weak))
+        for once in (False, True)
+    ]
+    table = Table(title="A training step: milliseconds (median), peak megabytes")
+    for heading in "case pairs straightforward ours faster MB MB-ours gradients".split():
+        table.add_column(heading, justify="right")
+    results = []
+    for case in cases:
+        r = measure(case, arguments.rounds)
+        results.append(r)
+        times, memory = r["milliseconds"], r["peak_megabytes"]
+        table.add_row(
+            case.name,
+            str(case.pairs),
+            *(f"{times[way]['median']:.0f}" for way in ("straightforward", "ours")),
+            f"{r['times_faster']:.1f}",
+            *(f"{memory[way]:.0f}" for way in ("straightforward", "ours")),
+            f"{r['gradients_relative_difference']:.0e}",
+        )
+        print(f"{case.name}: done")
+    Console().print(table)
+    save_result("train_speed", f"python -m benchmarks.train_speed --rounds {arguments.rounds}", results)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""Train a small head on drawn pairs and see that it learns: ``make train-smoke``, a minute or two."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from dhpf.model.network import DHPF, HeadKind
+from dhpf.model.weights import load_backbone
+from dhpf.train.config import Config
+from dhpf.train.features import FeatureStore
+from dhpf.train.initial import prepare
+from dhpf.train.loop import train
+from dhpf.train.recipe import read_recipe
+from dhpf.train.sources import open_sources
+from dhpf.train.validate import validate
+
+from .drawn import write_pairs
+
+RECIPE = Path(__file__).parents[2] / "recipes" / "smoke.toml"
+GAIN = 15.0  # points of PCK that training must add
+
+
+def untrained_pck(config: Config, features: Path) -> float:
+    """Validation PCK of the head that training begins with."""
+    sources = open_sources(config.data, config.run.seed, needs_points=True)
+    backbone = load_backbone(config.model.backbone)
+    store = FeatureStore(backbone, config.model.backbone, config.model.size, features, 10**10)
+    network = DHPF(backbone, HeadKind(hough=config.model.hough, once=config.model.once))
+    photos = [sources.train[0][index].source for index in range(len(sources.train[0]))]
+    prepare(network, photos, store, config.model.init, config.run.seed)
+    return validate(network, sources.validation, store, (0, 1))["mean"]
+
+
+def learn(
+    folder: Path, *changes: str, groups: int = 4, seed: int = 0
+) -> tuple[float, list[dict[str, float]]]:
+    """Draw pairs in a folder and train on them: the PCK before, and the history."""
+    write_pairs(folder / "data" / "PF-PASCAL", categories=3, groups=groups, photos=4, seed=seed)
+    config = read_recipe(RECIPE, [f"data.root={folder / 'data'}", f"run.seed={seed}", *changes])
+    before = untrained_pck(config, folder / "features")
+    train(config, folder / "run", features=folder / "features")
+    return before, json.loads((folder / "run" / "history.json").read_text())
+
+
+def check(before: float, history: list[dict[str, float]], gain: float = GAIN) -> None:
+    """The matching loss falls, and the PCK of held-out pairs rises well above the untrained head's."""
+    first, last = history[0]["match"], history[-1]["match"]
+    assert last < 0.7 * first, f"the matching loss was {first:.3f} and is {last:.3f}"
+    after = max(record["val mean"] for record in history)
+    assert after > before + gain, f"PCK of held-out pairs was {before:.1f} and is {after:.1f}"
+
+
+def main() -> None:
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        before, history = learn(Path(folder), *sys.argv[1:])
+    check(before, history)
+    first, last = history[0], history[-1]
+    print(
+        f"held-out PCK {before:.1f} -> {last['val mean']:.1f}, matching loss {first['match']:.2f} -> "
+        f"{last['match']:.2f}, {time.monotonic() - begun:.0f} s"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,211 @@
+"""What is trained on and what is held out."""
+
+from __future__ import annotations
+
+import csv
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from dhpf import InputError
+from dhpf.data.mini import make_mini
+from dhpf.data.registry import open_dataset
+from dhpf.data.synthetic import SyntheticPairs, WarpedPhoto
+from dhpf.train.config import DataConfig
+from dhpf.train.sources import Sources, Subset, open_sources
+
+from ..conftest import texture
+from .drawn import write_pairs
+
+
+def opened(root: Path, seed: int = 0, strong: bool = True, **changes: Any) -> Sources:
+    return open_sources(DataConfig(root=str(root), **changes), seed, needs_points=strong)
+
+
+def photos(parts: tuple) -> set[str]:
+    return {path.stem for part in parts for e in part.entries for path in (e.source, e.target)}
+
+
+def pairs(parts: tuple) -> list[frozenset[str]]:
+    return [frozenset((e.source.stem, e.target.stem)) for part in parts for e in part.entries]
+
+
+@pytest.fixture(scope="module")
+def spair(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """SPair-71k's layout with 3 categories of 6 photos, all pairs of a category in both directions."""
+    root = tmp_path_factory.mktemp("spair")
+    folder = root / "SPair-71k"
+    names = []
+    for category in ("bus", "cat", "dog"):
+        (folder / "JPEGImages" / category).mkdir(parents=True)
+        for number in range(6):
+            image = Image.fromarray(texture(40, 30, number))
+            image.save(folder / "JPEGImages" / category / f"2009_{category}{number}.jpg")
+        for a, b in permutations(range(6), 2):
+            name = f"{len(names) + 1:06}-2009_{category}{a}-2009_{category}{b}:{category}"
+            names.append(name)
+            file = folder / "PairAnnotation" / "trn" / f"{name}.json"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            sides = "".join(
+                f'"{side}_imname": "2009_{category}{n}.jpg", "{side}_imsize": [40, 30, 3], '
+                f'"{side}_bndbox": [0, 0, 30, 20], "{side}_kps": [[5, 5], [9, 9]], '
+                for side, n in (("src", a), ("trg", b))
+            )
+            file.write_text(f'{{{sides} "category": "{category}"}}')
+    (folder / "Layout" / "large").mkdir(parents=True)
+    (folder / "Layout" / "large" / "trn.txt").write_text("\n".join(names))
+    return root
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_photo_on_both_sides_and_no_test_pair_on_either(root, seed):
+    sources = opened(root, seed)
+    assert not photos(sources.train) & photos(sources.validation)
+    tests = set(pairs((open_dataset("pf-pascal", root / "PF-PASCAL", "test"),)))
+    used = [*pairs(sources.train), *pairs(sources.validation)]
+    assert len(used) == len(set(used)) == 18 - len(tests) == 16  # test pairs are listed the other way round
+    assert not tests & set(used)
+    assert len(pairs(sources.validation)) >= 0.2 * 16
+    assert sources.training_images() == sorted(f"{stem}.png" for stem in photos(sources.train))
+
+
+def test_the_division_depends_on_the_seed_alone(root):
+    assert pairs(opened(root, 1).validation) == pairs(opened(root, 1).validation)
+    assert len({frozenset(pairs(opened(root, seed).validation)) for seed in range(6)}) > 1
+
+
+def test_at_most_so_many_pairs_are_judged_and_none_of_their_photos_is_trained_on(root):
+    sources = opened(root, holdout=0.5, validation_pairs=2)
+    assert len(pairs(sources.validation)) == 2
+    assert not photos(sources.train) & photos(sources.validation)
+
+
+def test_without_exclusion_the_test_pairs_are_used(root):
+    sources = opened(root, exclude=())
+    assert len(pairs(sources.train)) + len(pairs(sources.validation)) == 18
+
+
+def test_mirrored_and_reversed_copies_count_once(tmp_path):
+    make_mini("pf-pascal", tmp_path / "PF-PASCAL")
+    sources = opened(tmp_path, train=("pf-pascal/trn",), exclude=(), holdout=0.3)
+    assert len(pairs(sources.train)) + len(pairs(sources.validation)) == 3  # of 12 rows
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_images_of_each_category_are_held_out_of_spair(spair, seed):
+    sources = opened(spair, seed, train=("spair-71k/trn",), exclude=(), holdout_images=2)
+    assert len(photos(sources.validation)) == 2 * 3
+    assert len(pairs(sources.validation)) == 3  # one pair of two photos
+    assert not photos(sources.train) & photos(sources.validation)
+    assert len(pairs(sources.train)) == 3 * 6  # all pairs of the four photos that are left
+
+
+def test_a_photo_held_out_of_one_data_set_is_not_trained_on_in_another(root, spair, tmp_path):
+    both = tmp_path / "both"
+    both.mkdir()
+    (both / "SPair-71k").symlink_to(spair / "SPair-71k")
+    write_pairs(both / "PF-PASCAL", categories=1, groups=4, photos=3)
+    lines = (both / "PF-PASCAL" / "val_pairs.csv").read_text()
+    for number in range(3):  # a group of PF-PASCAL shows photos of SPair-71k
+        lines = lines.replace(f"aeroplane_1{number}.png", f"2009_bus{number}.jpg")
+        source = spair / "SPair-71k" / "JPEGImages" / "bus" / f"2009_bus{number}.jpg"
+        (both / "PF-PASCAL" / "JPEGImages" / source.name).write_bytes(source.read_bytes())
+    (both / "PF-PASCAL" / "val_pairs.csv").write_text(lines)
+    shared = 0
+    for seed in range(8):
+        sources = opened(both, seed, train=("pf-pascal/val", "spair-71k/trn"), holdout_images=2)
+        assert not photos(sources.train) & photos(sources.validation)
+        shared += bool(photos(sources.validation[:1]) & {"2009_bus0"})
+    assert shared
+
+
+def test_own_validation_pairs_may_show_training_photos(tmp_path):
+    write_pairs(tmp_path / "PF-PASCAL", categories=2, groups=2, photos=3)
+    rows = list(csv.reader((tmp_path / "PF-PASCAL" / "val_pairs.csv").read_text().splitlines()))
+    with (tmp_path / "PF-PASCAL" / "trn_pairs.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(row[:3] for row in rows)
+    sources = opened(
+        tmp_path, strong=False, train=("pf-pascal/trn",), validate=("pf-pascal/val",), holdout=0.0
+    )
+    assert len(pairs(sources.train)) == len(pairs(sources.validation)) == 10
+    assert sources.train[0].split == "trn" and sources.validation[0].split == "val"
+
+
+def test_pairs_without_common_points_are_left_out_and_counted(tmp_path):
+    write_pairs(tmp_path / "PF-PASCAL", categories=2, groups=3, photos=2)
+    path = tmp_path / "PF-PASCAL" / "val_pairs.csv"
+    rows = list(csv.reader(path.read_text().splitlines()))
+    rows[2][3:] = [""] * 4
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    sources = opened(tmp_path)
+    assert sources.left_out == 1
+    assert rows[2][0].removesuffix(".png") not in photos((*sources.train, *sources.validation))
+
+
+def test_synthetic_pairs_are_held_out_like_others(tmp_path):
+    for folder in "abcd":
+        for name in ("one", "two"):
+            (tmp_path / "photos" / folder).mkdir(parents=True, exist_ok=True)
+            Image.fromarray(texture(40, 30, ord(folder))).save(tmp_path / "photos" / folder / f"{name}.png")
+    sources = opened(tmp_path, train=(f"folder:{tmp_path / 'photos'}",), holdout=0.25)
+    (train,), (validation,) = sources.train, sources.validation
+    assert (len(train), len(validation)) == (6, 2)  # photos of one name in several folders are different
+    assert not {e.id for e in train.entries} & {e.id for e in validation.entries}
+    assert isinstance(train[0].target, WarpedPhoto)
+
+
+def test_a_benchmarks_held_out_photo_is_not_warped_for_training(root):
+    folder = f"folder:{root / 'PF-PASCAL' / 'JPEGImages'}"
+    sources = opened(root, train=("pf-pascal/val", folder))
+    assert not photos(sources.train) & photos(sources.validation)
+    assert len(sources.train[1]) > 0
+
+
+def test_a_subset_hands_out_what_the_data_set_hands_out(root, tmp_path):
+    Image.fromarray(texture(40, 30)).save(tmp_path / "a.png")
+    Image.fromarray(texture(40, 30)).save(tmp_path / "b.png")
+    for whole in (SyntheticPairs(tmp_path), open_dataset("pf-pascal", root / "PF-PASCAL", "val")):
+        subset = Subset(whole, [1])
+        assert len(subset) == 1
+        pair, same = subset[0], whole[1]
+        assert (pair.index, pair.id, type(pair.target)) == (0, same.id, type(same.target))
+        assert np.array_equal(pair.target.points, same.target.points)
+        assert np.array_equal(pair.target.image(), same.target.image())
+        assert subset.entries[0].id == pair.id
+        with pytest.raises(IndexError):
+            subset[1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"train": ("pf-pascal",)}, "wanted data set/split, such as pf-pascal/val"),
+        ({"train": ("pf-pascl/val",)}, "did you mean 'pf-pascal'"),
+        ({"train": ("pf-pascal/vol",)}, "pf-pascal has no split 'vol'"),
+        ({"train": ("spair-71k/trn",)}, "no folder .*SPair-71k for spair-71k/trn.*data.root"),
+        ({"train": ("folder:/no/such",)}, "no such folder of photos: /no/such"),
+        ({"train": ("pf-pascal/trn",)}, "trn_pairs.csv"),
+        ({"train": ("pf-pascal/test",)}, "no pair that is not excluded by data.exclude"),
+        ({"holdout": 0.9}, "nothing of pf-pascal/val is left to train on"),
+        ({"holdout": 0.0}, "no pair to validate on: raise data.holdout"),
+        ({"validate": ("pf-pascal/test",)}, "data.validate: pf-pascal/test has no pair"),
+    ],
+)
+def test_errors_name_what_is_missing(tmp_path, changes, says):
+    write_pairs(tmp_path / "PF-PASCAL", categories=1, groups=2, photos=3)
+    with pytest.raises(InputError, match=says) as error:
+        opened(tmp_path, **changes)
+    assert "\n" not in str(error.value)
+
+
+def test_a_split_without_key_points(tmp_path):
+    write_pairs(tmp_path / "PF-PASCAL", points=False)
+    with pytest.raises(InputError, match=r"pf-pascal/trn has no keypoints.*loss\.objective=weak"):
+        opened(tmp_path, train=("pf-pascal/trn",))
+    with pytest.raises(InputError, match=r"pf-pascal/trn has no keypoints to validate on"):
+        opened(tmp_path, strong=False, train=("pf-pascal/trn",))
