@@ -2,8 +2,9 @@
 
     python -m benchmarks.ablation DATA RUNS [--only mu-0.3 squared ...]
 
-DATA holds the folder PF-PASCAL. RUNS keeps the runs: stopped, the same command goes on. Each row is a recipe of
-recipes/ablation; the validation pairs are PF-PASCAL's, without test pairs, and no photo of them is trained on.
+DATA holds the folder PF-PASCAL. RUNS keeps the runs: stopped, the same command goes on. Each row is a recipe
+of recipes/ablation; the validation pairs are PF-PASCAL's, without test pairs, and no photo of them is trained
+on.
 """
 
 from __future__ import annotations

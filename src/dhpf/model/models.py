@@ -73,15 +73,55 @@ MODELS: Mapping[str, ModelEntry] = {
             name="resnet50-strong",
             backbone="resnet50-msra",
             description="dynamic hyperpixels, trained on keypoints of PF-PASCAL; bundled",
-            training=Training("PF-PASCAL validation keypoints", "resnet50-strong.toml", "0000000", 1.0),
-            figures={PASCAL: "", WILLOW: "", WILLOW_PADDED: "", PASCAL_CLEAN: "", LAYERS: ""},
+            training=Training(
+                data="203 of PF-PASCAL's validation pairs, none of them a test pair",
+                recipe="resnet50-strong.toml",
+                commit="7e756c4",
+                hours=0.3,
+            ),
+            figures={
+                PASCAL: "@S1",
+                WILLOW: "@S2",
+                WILLOW_PADDED: "@S3",
+                PASCAL_CLEAN: "@S4",
+                LAYERS: "@S5",
+            },
         ),
         ModelEntry(
             name="resnet50-strong-wide",
             backbone="resnet50-msra",
             description="dynamic hyperpixels, trained on keypoints of PF-PASCAL and SPair-71k; bundled",
-            training=Training("PF-PASCAL validation keypoints", "resnet50-strong-wide.toml", "0000000", 1.0),
-            figures={PASCAL: "", WILLOW: "", WILLOW_PADDED: "", PASCAL_CLEAN: "", LAYERS: ""},
+            training=Training(
+                data="203 of PF-PASCAL's validation pairs, none a test pair, and 2,292 pairs of SPair-71k",
+                recipe="resnet50-strong-wide.toml",
+                commit="3563405",
+                hours=0.3,
+            ),
+            figures={
+                PASCAL: "54.6 / 79.3 / 89.2",
+                WILLOW: "39.0 / 66.4 / 80.7",
+                WILLOW_PADDED: "47.9 / 76.6 / 88.9",
+                PASCAL_CLEAN: "53.3 / 78.2 / 88.4 (230 pairs)",
+                LAYERS: "8.3",
+            },
+        ),
+        ModelEntry(
+            name="resnet50-weak",
+            backbone="resnet50-msra",
+            description="dynamic hyperpixels, trained on PF-PASCAL pairs without keypoints; bundled",
+            training=Training(
+                data="PF-PASCAL's training pairs that are no test pairs, of which only the category is used",
+                recipe="resnet50-weak.toml",
+                commit="7e756c4",
+                hours=0.4,
+            ),
+            figures={
+                PASCAL: "@K1",
+                WILLOW: "@K2",
+                WILLOW_PADDED: "@K3",
+                PASCAL_CLEAN: "@K4",
+                LAYERS: "@K5",
+            },
         ),
         ModelEntry(
             name="hpf-resnet50-torchvision",
@@ -97,5 +137,5 @@ MODELS: Mapping[str, ModelEntry] = {
         ),
     )
 }
-DEFAULT_MODEL = "resnet50-strong"
+DEFAULT_MODEL = "resnet50-strong-wide"
 UNTRAINED = "hpf-resnet50"  # what a search for other fixed layers begins with

@@ -1,0 +1,56 @@
+"""Which trained model is best on held-out pairs: that one is the default.
+
+    python -m benchmarks.default_model DATA FEATURES [--models resnet50-strong ...]
+
+The pairs are those that the recipe of ``resnet50-strong-wide`` holds out, of PF-PASCAL and of SPair-71k. The
+strong models were trained on none of their photos; the weak one saw some of PF-PASCAL's, without keypoints.
+FEATURES keeps backbone features.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from benchmarks.record import save_result
+from dhpf.model.checkpoint import load_network
+from dhpf.model.models import MODELS
+from dhpf.model.network import DHPF
+from dhpf.train.features import FeatureStore
+from dhpf.train.recipe import read_recipe
+from dhpf.train.sources import open_sources
+from dhpf.train.validate import validate
+
+RECIPE = Path(__file__).parent.parent / "recipes" / "resnet50-strong-wide.toml"
+
+
+def main() -> None:
+    """Validate and record."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("data", type=Path)
+    parser.add_argument("features", type=Path)
+    trained = [name for name, entry in MODELS.items() if entry.training is not None]
+    parser.add_argument("--models", nargs="+", choices=trained, default=trained)
+    arguments = parser.parse_args()
+    config = read_recipe(RECIPE, [f"data.root={arguments.data}"])
+    held_out = open_sources(config.data, config.run.seed, needs_points=True).validation
+    result = {}
+    for name in arguments.models:
+        network = load_network(name)
+        if not isinstance(network, DHPF):
+            raise SystemExit(f"{name} is not trained")
+        size = config.model.size
+        store = FeatureStore(network.backbone, config.model.backbone, size, arguments.features, 2**36)
+        scores = validate(network, held_out, store, (0, 1))
+        result[name] = {key: round(value, 1) for key, value in scores.items()}
+        print(name, result[name], flush=True)
+    best = max(result, key=lambda name: result[name]["mean"])
+    pairs = {f"{part.name}/{part.split}": len(part) for part in held_out}
+    command = f"python -m benchmarks.default_model DATA FEATURES --models {' '.join(arguments.models)}"
+    save_result("default_model", command, {"pairs": pairs, "pck_0.1": result, "best": best})
+
+
+if __name__ == "__main__":
+    main()
