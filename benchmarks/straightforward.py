@@ -1,9 +1,9 @@
-"""A training step as one would write it from the paper: everything at the base grid, everything with gradients.
+"""A training step as one would write it from the paper: all at the base grid, everything with gradients.
 
-The measure of ``dhpf.train.step``, in the tests by its gradients and in ``train_speed.py`` by its time: transform
-every block of every pair, multiply by the gates, resize, concatenate, take all cosines, vote, filter.
+The measure of ``dhpf.train.step``, in the tests by its gradients and in ``train_speed.py`` by its time:
+transform every block of every pair, multiply by the gates, resize, concatenate, take all cosines, vote.
 
-B pairs  L layers  C channels of a layer, C' reduced  D channels of a hyperimage  N, N' source and target cells
+B pairs  L layers  C channels of a layer, C' reduced  D channels of a hyperimage  N, N' cells of both sides
 """
 
 from __future__ import annotations
@@ -42,14 +42,17 @@ class Batch(NamedTuple):
 
 def batch_of(samples: Sequence[Sample]) -> Batch:
     """What is there before a step begins."""
+    sides = [s.source for s in samples], [s.target for s in samples]
     layers = range(len(samples[0].source.blocks))
-    sources, targets = [s.source for s in samples], [s.target for s in samples]
-    blocks = (
-        [torch.stack([side.block(n).permute(2, 0, 1) for side in sides]).contiguous() for n in layers]
-        for sides in (sources, targets)
+    source, target = (
+        [torch.stack([photo.block(n).permute(2, 0, 1) for photo in side]).contiguous() for n in layers]
+        for side in sides
     )
-    pooled = ([torch.stack([side.pooled[n] for side in sides]) for n in layers] for sides in (sources, targets))
-    return Batch(*blocks, *pooled, [(s.source_points, s.target_points) for s in samples])
+    pooled_a, pooled_b = (
+        [torch.stack([photo.pooled[n] for photo in side]) for n in layers] for side in sides
+    )
+    points = [(s.source_points, s.target_points) for s in samples]
+    return Batch(source, target, pooled_a, pooled_b, points)
 
 
 def straightforward_loss(learner: Learner, position: Position, batch: Batch) -> Tensor:
@@ -85,7 +88,8 @@ def straightforward_loss(learner: Learner, position: Position, batch: Batch) -> 
     else:
         entropies = correlation_entropy(_mutual(confidence), grid, grid)
         match = weak_loss(*entropies.chunk(2))
-    return match + config.select * layer_rate_loss(on, config.mu) + config.l1 * on.abs().mean()
+    loss: Tensor = match + config.select * layer_rate_loss(on, config.mu) + config.l1 * on.abs().mean()
+    return loss
 
 
 def _appearance(a: Tensor, b: Tensor, gates: Tensor, base: Tensor, once: bool) -> Tensor:

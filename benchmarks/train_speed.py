@@ -2,10 +2,10 @@
 
     python -m benchmarks.train_speed [--rounds 5] [--strong 8] [--weak 2] [--size 240]
 
-A step is forward and backward from features that are there already: stored in float16 for ours, float32 for the
-straightforward one. Both are timed in turn, round after round, in one process: on a shared machine only the
-ratios count. Peak memory is of a process of its own. Pairs are made of the sample photos, with random points;
-about half of the layers are on. A weak step has as many negative pairs as positive ones.
+A step is forward and backward from features that are there already: stored in float16 for ours, float32 for
+the straightforward one. Both are timed in turn, round after round, in one process: on a shared machine only
+the ratios count. Peak memory is of a process of its own. Pairs are made of the sample photos, with random
+points; about half of the layers are on. A weak step has as many negative pairs as positive ones.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ from dhpf.train.views import View
 POINTS = 10  # of each pair
 BACKBONE = "resnet50-msra"
 TOLERANCE = 1e-3  # relative difference of gradients, as in the comparison with published figures
+NEGLIGIBLE = 1e-7  # length of a gradient
 
 
 class Case(NamedTuple):
@@ -81,19 +82,18 @@ def prepared(case: Case) -> tuple[Learner, list[Sample]]:
     return Learner(network, LossConfig(objective=case.objective), size), samples
 
 
-def steps_of(case: Case) -> dict[str, Callable[[], Tensor]]:
-    """Both ways to take the step; each returns all gradients as one vector."""
+def steps_of(case: Case) -> dict[str, Callable[[], list[Tensor]]]:
+    """Both ways to take the step; each returns the gradients of all parameters."""
     learner, samples = prepared(case)
     batch = batch_of(samples)
     count = case.pairs // 2 if case.objective == "weak" else case.pairs
     position = Position(0, 0, tuple((0, n) for n in range(count)))
     head = learner.network.head().requires_grad_(True)
 
-    def gradients(loss: Callable[[], Tensor]) -> Tensor:
+    def gradients(loss: Callable[[], Tensor]) -> list[Tensor]:
         head.zero_grad()
         torch.autograd.backward(loss())
-        found = [torch.zeros_like(p) if p.grad is None else p.grad for p in head.parameters()]
-        return torch.cat([gradient.flatten() for gradient in found])
+        return [torch.zeros_like(p) if p.grad is None else p.grad for p in head.parameters()]
 
     return {
         "straightforward": lambda: gradients(lambda: straightforward_loss(learner, position, batch)),
@@ -110,8 +110,10 @@ def peak_megabytes(case: Case, way: str) -> float:
 def measure(case: Case, rounds: int) -> dict[str, Any]:
     """One case: gradients, times, memory."""
     steps = steps_of(case)
-    found, wanted = steps["ours"](), steps["straightforward"]()
-    difference = ((found - wanted).norm() / wanted.norm()).item()
+    # Of each parameter by itself: those of the gates are much longer than those of the transformations.
+    both = zip(steps["ours"](), steps["straightforward"](), strict=True)
+    differences = [(found - wanted).norm() / wanted.norm().clamp_min(NEGLIGIBLE) for found, wanted in both]
+    difference = torch.stack(differences).max().item()
     if not difference < TOLERANCE:
         raise SystemExit(f"{case.name}: gradients differ by {difference:.1e} of their length")
     times = interleaved(steps, rounds)
@@ -119,7 +121,7 @@ def measure(case: Case, rounds: int) -> dict[str, Any]:
         "case": case.name,
         "pairs": case.pairs,
         "size": case.size,
-        "gradients_relative_difference": difference,
+        "gradients_largest_relative_difference": difference,
         "milliseconds": times,
         "times_faster": times["straightforward"]["median"] / times["ours"]["median"],
         "peak_megabytes": {way: peak_megabytes(case, way) for way in steps},
@@ -151,7 +153,8 @@ def main() -> None:
         for once in (False, True)
     ]
     table = Table(title="A training step: milliseconds (median), peak megabytes")
-    for heading in "case pairs straightforward ours faster MB MB-ours gradients".split():
+    headings = "case pairs straightforward ours faster MB MB-ours gradients"
+    for heading in headings.split():
         table.add_column(heading, justify="right")
     results = []
     for case in cases:
@@ -164,7 +167,7 @@ def main() -> None:
             *(f"{times[way]['median']:.0f}" for way in ("straightforward", "ours")),
             f"{r['times_faster']:.1f}",
             *(f"{memory[way]:.0f}" for way in ("straightforward", "ours")),
-            f"{r['gradients_relative_difference']:.0e}",
+            f"{r['gradients_largest_relative_difference']:.0e}",
         )
         print(f"{case.name}: done")
     Console().print(table)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
-from safetensors.torch import load_file
-from torch import Tensor
 
 from dhpf.model.backbone import ResNet
 from dhpf.model.weights import load_backbone
@@ -71,14 +69,11 @@ def small(root: Path) -> MakeConfig:
     return make
 
 
-class Finished:
+class Finished(NamedTuple):
     """A run that nothing disturbed."""
 
-    def __init__(self, config: Config, out: Path) -> None:
-        self.config, self.out = config, out
-
-    def weights(self) -> dict[str, Tensor]:
-        return final_weights(self.out)
+    config: Config
+    out: Path
 
 
 @pytest.fixture(scope="session")
@@ -86,11 +81,6 @@ def finished(small: MakeConfig, features: Path, tmp_path_factory: pytest.TempPat
     config, out = small(), tmp_path_factory.mktemp("finished")
     train(config, out, features=features)
     return Finished(config, out)
-
-
-def final_weights(out: Path) -> dict[str, Tensor]:
-    """Everything that a run holds at its end: weights, their average, the optimiser's memory."""
-    return load_file(out / "state.safetensors")
 
 
 def environment() -> dict[str, str]:

@@ -21,7 +21,7 @@ from dhpf.train.validate import validate
 from .drawn import write_pairs
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "smoke.toml"
-GAIN = 15.0  # points of PCK that training must add
+GAIN, FALL = 25.0, 0.6  # points of PCK that training adds at least; share of the matching loss that is left
 
 
 def untrained_pck(config: Config, features: Path) -> float:
@@ -46,10 +46,10 @@ def learn(
     return before, json.loads((folder / "run" / "history.json").read_text())
 
 
-def check(before: float, history: list[dict[str, float]], gain: float = GAIN) -> None:
+def check(before: float, history: list[dict[str, float]], gain: float = GAIN, fall: float = FALL) -> None:
     """The matching loss falls, and the PCK of held-out pairs rises well above the untrained head's."""
     first, last = history[0]["match"], history[-1]["match"]
-    assert last < 0.7 * first, f"the matching loss was {first:.3f} and is {last:.3f}"
+    assert last < fall * first, f"the matching loss was {first:.3f} and is {last:.3f}"
     after = max(record["val mean"] for record in history)
     assert after > before + gain, f"PCK of held-out pairs was {before:.1f} and is {after:.1f}"
 

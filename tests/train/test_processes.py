@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from safetensors.torch import load_file
 
 from dhpf.train.loop import train
@@ -20,7 +19,7 @@ from .test_resume import write_recipe
 
 CASES: dict[str, dict[str, dict[str, Any]]] = {
     "strong": {},
-    "strong, all statistics": {"optimiser": {"statistics": "all", "rate": 1e-4}},
+    "strong, all statistics": {"optimiser": {"statistics": "all"}},
     "weak": {
         "loss": {"objective": "weak"},
         "data": {"train": ["pf-pascal/trn"], "validate": ["pf-pascal/val"], "holdout": 0.0},
@@ -43,6 +42,9 @@ def weak_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_two_processes_are_one(small: MakeConfig, features, weak_root, tmp_path, name):
     changes = {"run": {"epochs": 1, "batch": 4, "save_every": 9}, **CASES[name]}
     changes["data"] = {"per_epoch": 8, **changes.get("data", {})}
+    # Not AdamW: it divides gradients by their size, and so makes steps of what are rounding errors.
+    sgd = {"kind": "sgd", "rate": 0.01, "schedule": "constant", "average": 0.5}
+    changes["optimiser"] = {**sgd, **changes.get("optimiser", {})}
     if name == "weak":
         changes["data"] |= {"root": str(weak_root), "per_epoch": 4}
     config = small(**changes)
@@ -63,9 +65,9 @@ def test_two_processes_are_one(small: MakeConfig, features, weak_root, tmp_path,
     one, two = (load_file(tmp_path / folder / "state.safetensors") for folder in ("one", "two"))
     assert one.keys() == two.keys()
     for key in one:
-        if key.startswith(("head", "average")):
-            scale = one[key].abs().max().clamp_min(1e-12)
-            torch.testing.assert_close(two[key] / scale, one[key] / scale, rtol=0, atol=1e-5, msg=key)
+        close = 1e-3 if key.startswith("optimiser") else 1e-5  # gradients; weights
+        scale = one[key].double().abs().max().clamp_min(1e-12)
+        assert ((two[key].double() - one[key].double()).abs().max() / scale).item() < close, key
     first, second = (
         json.loads((tmp_path / folder / "history.json").read_text())[-1] for folder in ("one", "two")
     )
@@ -73,10 +75,10 @@ def test_two_processes_are_one(small: MakeConfig, features, weak_root, tmp_path,
     assert second["val layers"] == pytest.approx(first["val layers"])
 
 
-def test_more_processes_than_pairs_in_a_batch(small: MakeConfig, features, tmp_path, monkeypatch):
+def test_processes_that_cannot_share_a_batch(small: MakeConfig, features, tmp_path, monkeypatch):
     from dhpf import InputError
     from dhpf.train import loop
 
     monkeypatch.setattr(loop, "_join_processes", lambda device: (0, 4))
-    with pytest.raises(InputError, match=r"4 processes for batches of 2; raise run\.batch"):
+    with pytest.raises(InputError, match=r"4 processes cannot share batches of 2 equally.*a multiple of 4"):
         train(small(), tmp_path, features=features)

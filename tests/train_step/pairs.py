@@ -33,7 +33,9 @@ def random_samples(backbone: ResNet, count: int, seed: int = 0) -> list[Sample]:
 
     def stored(blocks: list[np.ndarray]) -> StoredFeatures:
         halves = tuple(block.astype(np.float16) for block in blocks)
-        return StoredFeatures(tuple(torch.from_numpy(b.astype(np.float32)).mean((0, 1)) for b in halves), halves)
+        return StoredFeatures(
+            tuple(torch.from_numpy(b.astype(np.float32)).mean((0, 1)) for b in halves), halves
+        )
 
     samples = []
     for _ in range(count):

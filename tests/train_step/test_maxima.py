@@ -45,7 +45,10 @@ def test_best_matches(hough: bool, whole: bool, threads: int) -> None:
             assert torch.allclose(found.votes, space.votes(sums), rtol=1e-4)
             confidence = matrix * spread_votes(found.votes, 0, GRID[0], GRID, GRID)
             rows, columns = confidence.amax(1), confidence.amax(0)
-            chosen = confidence[torch.arange(99), found.of_rows], confidence[found.of_columns, torch.arange(99)]
+            chosen = (
+                confidence[torch.arange(99), found.of_rows],
+                confidence[found.of_columns, torch.arange(99)],
+            )
             assert torch.allclose(chosen[0], rows, rtol=1e-5)
             assert torch.allclose(chosen[1], columns, rtol=1e-5)
             if whole and not hough:  # exactly equal values: the first is taken

@@ -91,7 +91,9 @@ def test_loss_and_gradients(
 
 
 @pytest.mark.parametrize("objective", ["strong", "weak"])
-@pytest.mark.parametrize("kind", [HeadKind(transform=False), HeadKind(hough=False), HeadKind(hough=False, once=True)])
+@pytest.mark.parametrize(
+    "kind", [HeadKind(transform=False), HeadKind(hough=False), HeadKind(hough=False, once=True)]
+)
 def test_ablations(backbone: ResNet, samples: list[Sample], objective: str, kind: HeadKind) -> None:
     check(backbone, samples[:2], kind, LossConfig(objective=objective))
 
@@ -125,7 +127,9 @@ def test_all_layers_off(backbone: ResNet, samples: list[Sample], objective: str,
         steps.append(way(learner, samples[:2]))
     assert_equal_steps(*steps)
     assert steps[0].gradients["transforms.0.0.weight"].norm() > 1e-5
-    others = [n for n in steps[0].gradients if n.startswith("transforms") and not n.startswith("transforms.0.")]
+    others = [
+        n for n in steps[0].gradients if n.startswith("transforms") and not n.startswith("transforms.0.")
+    ]
     assert len(others) == 16 * 3
     assert all(steps[0].gradients[name].norm() == 0 for name in others)
 

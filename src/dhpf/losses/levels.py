@@ -1,8 +1,8 @@
-"""All inner products of one pair, at every resolution's own size, with gradients: taken once, read in many ways.
+"""All inner products of one pair, at every resolution's own size, with gradients: taken once, read often.
 
-As in ``model/correlation.py``, the hyperimages' products are a sum over resolutions of small matrices that are
-resized on both sides. The weak loss reads from them the rows of some source cells, the same of the target, and
-the single matches that are largest in their row or column.
+As in ``model/correlation.py``, the hyperimages' products are a sum over resolutions of small matrices that
+are resized on both sides. The weak loss reads from them the rows of some source cells, the same of the
+target, and the single matches that are largest in their row or column.
 
 N, N' source and target cells  C channels of a resolution  h, w its grid  S, n some cells
 """
@@ -44,7 +44,9 @@ class LevelProducts(NamedTuple):
     def swap(self) -> LevelProducts:
         """From the target to the source."""
         base = None if self.base is None else (self.base[1], self.base[0])
-        return LevelProducts(base, tuple(x.permute(2, 3, 0, 1) for x in self.coarse), self.grid_b, self.grid_a)
+        return LevelProducts(
+            base, tuple(x.permute(2, 3, 0, 1) for x in self.coarse), self.grid_b, self.grid_a
+        )
 
     def of_cells(self, some: SomeCells) -> Tensor:
         """Rows of the matrix, (S, N')."""
@@ -137,16 +139,17 @@ class _AddStretched(torch.autograd.Function):
         ctx.mark_dirty(products)
         ctx.shape, ctx.tables = wide.shape, (y.low.numpy(), y.high.numpy(), y.t.numpy())
         lines = products.detach().view(len(wide), -1, wide.shape[2]).numpy()
-        source = wide.detach().numpy()
-        in_threads(len(wide), lambda start, stop: _stretch(start, stop, *ctx.tables, source, lines))
+        arrays = *ctx.tables, wide.detach().numpy(), lines
+        in_threads(len(wide), lambda start, stop: _stretch(start, stop, *arrays))
         return products
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> tuple[Tensor | None, ...]:
         of_products = gradients[0].contiguous()
         of_wide = torch.zeros(ctx.shape)
-        lines, out = of_products.view(ctx.shape[0], -1, ctx.shape[2]).numpy(), of_wide.numpy()
-        in_threads(len(out), lambda start, stop: _gather(start, stop, *ctx.tables, lines, out))
+        lines = of_products.view(ctx.shape[0], -1, ctx.shape[2]).numpy()
+        arrays = *ctx.tables, lines, of_wide.numpy()
+        in_threads(len(of_wide), lambda start, stop: _gather(start, stop, *arrays))
         return of_products, of_wide, None
 
 

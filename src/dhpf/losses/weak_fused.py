@@ -20,11 +20,11 @@ from torch import Tensor
 from ..model.correlation import PUBLISHED_EPSILON
 from ..model.hough import votes_of_cells
 from ..model.kernels import Floats, Integers, compiled
-from ..model.mutual import TINY
 from .levels import LevelProducts
 from .threads import in_threads, parts
-from .weak import CoarserGrid, coarser_grid, sampled_entropy
-from .weak import TINY as TINY_SHARE
+from .weak import TINY, CoarserGrid, coarser_grid, sampled_entropy
+
+NO_MATCH = 1e-18  # a largest confidence that counts as zero
 
 
 class Side(NamedTuple):
@@ -63,13 +63,12 @@ class _Entropy(torch.autograd.Function):
     def forward(ctx: Any, *inputs: Any) -> Tensor:
         *tensors, votes, coarse, grid_b = inputs
         filtered = torch.empty_like(tensors[0])
-        arrays = _arrays(tensors, votes, coarse, grid_b)
-        out = filtered.view(-1, *grid_b).numpy()
-        in_threads(len(filtered), lambda start, stop: _filter(start, stop, *arrays, out))
+        arrays = *_arrays(tensors, votes, coarse, grid_b), filtered.view(-1, *grid_b).numpy()
+        in_threads(len(filtered), lambda start, stop: _filter(start, stop, *arrays))
         small = coarse.shrink(filtered)  # (n, M)
         total = small.sum(0)
         safe = torch.where(total == 0, 1.0, total)
-        share = torch.where(small == 0, TINY_SHARE, small / safe)
+        share = torch.where(small == 0, TINY, small / safe)
         logarithms = share.log2()
         entropy = -(share * logarithms).sum(0)
         of_small = torch.where(small == 0, 0.0, -(logarithms + entropy) / (safe * small.shape[1]))
@@ -82,21 +81,18 @@ class _Entropy(torch.autograd.Function):
         *tensors, votes, of_small = ctx.saved_tensors
         of_filtered = ctx.coarse.spread(gradients[0] * of_small)  # (S, M)
         of_products = torch.empty_like(of_filtered)
-        cells, count, grid_b = len(of_filtered), len(parts(len(of_filtered))), ctx.grid_b
-        of_a, of_r = (torch.empty(cells) for _ in range(2))
-        of_b, of_s = (torch.zeros(count, *grid_b, dtype=torch.float64) for _ in range(2))  # of each part
-        step = parts(cells)[0][1]
-        arrays = _arrays(tensors, votes, ctx.coarse, grid_b)
-        given, out = (t.view(-1, *grid_b).numpy() for t in (of_filtered, of_products))
-        sums_a, sums_r, sums_b, sums_s = (t.numpy() for t in (of_a, of_r, of_b, of_s))
+        of_a, of_r = (torch.empty(len(of_filtered)) for _ in range(2))
+        spans = parts(len(of_filtered))  # each of which has its own sums over its cells
+        of_b, of_s = (torch.zeros(len(spans), *ctx.grid_b, dtype=torch.float64) for _ in range(2))
+        arrays = _arrays(tensors, votes, ctx.coarse, ctx.grid_b)
+        arrays = *arrays, *(t.view(-1, *ctx.grid_b).numpy() for t in (of_filtered, of_products))
+        arrays = *arrays, of_a.numpy(), of_r.numpy()
 
         def work(start: int, stop: int) -> None:
-            part = start // step
-            _filter_backward(
-                start, stop, *arrays, given, out, sums_a, sums_r, sums_b[part], sums_s[part]
-            )
+            part = spans.index((start, stop))
+            _filter_backward(start, stop, *(*arrays, of_b[part].numpy(), of_s[part].numpy()))
 
-        in_threads(cells, work)
+        in_threads(len(of_filtered), work)
         of_b, of_s = (t.sum(0).flatten().float() for t in (of_b, of_s))
         return of_products, of_a, of_b, of_r, of_s, None, None, None
 
@@ -104,8 +100,8 @@ class _Entropy(torch.autograd.Function):
 def _arrays(tensors: Any, votes: Tensor, coarse: CoarserGrid, grid_b: tuple[int, int]) -> tuple[Any, ...]:
     """Cells, their grid, products, |a|, |b|, 1 / r, 1 / s and votes, as the kernels take them."""
     products, a, b, r, s = (t.detach() for t in tensors)
-    shares = (1 / t.clamp_min(TINY) for t in (r, s))
-    of_r, of_s = shares
+    # A cell without a match: not a large number, because two of those could overflow before they meet a zero.
+    of_r, of_s = (torch.where(t > NO_MATCH, 1 / t, 0.0) for t in (r, s))
     views = products.view(-1, *grid_b), a, b.view(grid_b), of_r, of_s.view(grid_b), votes
     return coarse.read.cells.numpy(), *coarse.read.grid, PUBLISHED_EPSILON, *(t.numpy() for t in views)
 

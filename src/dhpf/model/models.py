@@ -80,11 +80,11 @@ MODELS: Mapping[str, ModelEntry] = {
                 hours=0.3,
             ),
             figures={
-                PASCAL: "@S1",
-                WILLOW: "@S2",
-                WILLOW_PADDED: "@S3",
-                PASCAL_CLEAN: "@S4",
-                LAYERS: "@S5",
+                PASCAL: "55.0 / 81.0 / 90.1",
+                WILLOW: "39.4 / 65.6 / 79.2",
+                WILLOW_PADDED: "48.6 / 75.3 / 87.5",
+                PASCAL_CLEAN: "53.7 / 79.8 / 89.4 (230 pairs)",
+                LAYERS: "8.8",
             },
         ),
         ModelEntry(
@@ -116,11 +116,11 @@ MODELS: Mapping[str, ModelEntry] = {
                 hours=0.4,
             ),
             figures={
-                PASCAL: "@K1",
-                WILLOW: "@K2",
-                WILLOW_PADDED: "@K3",
-                PASCAL_CLEAN: "@K4",
-                LAYERS: "@K5",
+                PASCAL: "51.3 / 76.9 / 87.1",
+                WILLOW: "37.9 / 63.5 / 77.8",
+                WILLOW_PADDED: "46.8 / 73.4 / 85.9",
+                PASCAL_CLEAN: "49.6 / 76.8 / 87.7 (151 pairs)",
+                LAYERS: "7.7",
             },
         ),
         ModelEntry(

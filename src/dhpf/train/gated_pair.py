@@ -27,7 +27,6 @@ class Blocks(NamedTuple):
     target: dict[int, Tensor]
 
 
-
 @dataclass(frozen=True)
 class GatedPair:
     """A pair with its gates."""
@@ -62,8 +61,8 @@ class GatedPair:
         lengths_a = norm(squared_norms(blocks_a, weights, self.grid_a)[0])
         lengths_b = norm(squared_norms(blocks_b, weights, self.grid_b)[0])
         layers = sorted(self.blocks.source)
-        sides = ([side[n] for n in layers] for side in self.blocks)
-        products = level_products(*sides, weights[0], self.grid_a, self.grid_b)
+        first, second = ([side[n] for n in layers] for side in self.blocks)
+        products = level_products(first, second, weights[0], self.grid_a, self.grid_b)
         maxima_a, maxima_b = self._maxima(found, products, lengths_a, lengths_b)
         a, b = Side(lengths_a, maxima_a), Side(lengths_b, maxima_b)
         backward = direction_entropy(products, a, b, found.votes)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import math
 import os
 import time
 from datetime import timedelta
@@ -87,8 +86,11 @@ class Run:
         self.plan = EpochPlan(
             [len(part) for part in sources.train], config.run.batch, config.data.per_epoch, config.run.seed
         )
-        if self.plan.batch < share[1]:
-            raise InputError(f"{share[1]} processes for batches of {self.plan.batch}; raise run.batch")
+        if self.plan.batch % share[1]:  # unequal shares would weigh pairs unequally
+            raise InputError(
+                f"{share[1]} processes cannot share batches of {self.plan.batch} equally; "
+                f"make run.batch a multiple of {share[1]}"
+            )
         self.batches = Batches(
             sources.train,
             self.plan,
@@ -154,16 +156,15 @@ class Run:
             group["lr"] = rate * group["factor"]
         self.optimiser.zero_grad()
         result = self.learner(position, samples)
-        loss = result.loss.item()
-        if not math.isfinite(loss):  # before it ruins the weights
-            raise InputError(
-                f"the loss became {loss} in epoch {position.epoch + 1}, step {position.step + 1}; "
-                "lower optimiser.rate"
-            )
         result.loss.backward()
         self.optimiser.step()
+        if not all(weights.sum().isfinite() for weights in self.head.parameters()):
+            raise InputError(  # before it is saved
+                f"epoch {position.epoch + 1}, step {position.step + 1}: weights are infinite or no number, "
+                f"the loss is {result.loss.item()}; lower optimiser.rate"
+            )
         follow(self.average, self.head, self.config.optimiser.average)
-        return {**result.terms, "loss": loss, "rate": rate}
+        return {**result.terms, "loss": result.loss.item(), "rate": rate}
 
     def _judge(self, reporter: Reporter) -> None:
         """The end of an epoch: validate the averaged weights, keep the best, save all."""
