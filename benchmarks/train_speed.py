@@ -102,7 +102,7 @@ def steps_of(case: Case) -> dict[str, Callable[[], list[Tensor]]]:
 
 
 def peak_megabytes(case: Case, way: str) -> float:
-    """The largest memory of a process that takes three steps one way."""
+    """The largest memory of a process that takes a step one way."""
     words = [sys.executable, "-m", "benchmarks.train_speed", "--peak", way, *map(str, case)]
     return float(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
 
@@ -142,9 +142,7 @@ def main() -> None:
     keep_freed_memory()
     if arguments.peak:
         way, objective, once, pairs, size = arguments.peak
-        step = steps_of(Case(objective, once == "True", int(pairs), int(size)))[way]
-        for _ in range(3):
-            step()
+        steps_of(Case(objective, once == "True", int(pairs), int(size)))[way]()
         print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
         return
     cases = [

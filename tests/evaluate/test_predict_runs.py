@@ -23,7 +23,7 @@ import dhpf
 from dhpf.data import open_dataset
 from dhpf.evaluate.predict import predict
 root, out, size = sys.argv[1:]
-predict(dhpf.load(size=int(size)), open_dataset("pf-pascal", root, "test"), out)
+predict(dhpf.load("hpf-resnet50", size=int(size)), open_dataset("pf-pascal", root, "test"), out)
 """
 
 
