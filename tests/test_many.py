@@ -225,6 +225,7 @@ def test_nonsense_shares(monkeypatch: pytest.MonkeyPatch, rank: str, world: str)
 def program(*launcher: str, photos: Path, out: Path) -> dict[str, Any]:
     """How to start the program in another process, with one thread."""
     command = [sys.executable, *launcher, "-m", "dhpf", "match-many", photos, "--out", out, "--size", "48"]
+    command += ["--model", WANTED.model]
     return {"args": list(map(str, command)), "env": {**os.environ, "OMP_NUM_THREADS": "1"}}
 
 

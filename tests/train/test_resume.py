@@ -147,8 +147,12 @@ def test_a_full_disk_leaves_the_last_good_checkpoint(finished: Finished, feature
     assert_same(out, finished.out)
 
 
-def test_infinite_weights_stop_the_run_before_they_are_saved(small, features, tmp_path):
-    config = small(optimiser={"kind": "sgd", "rate": 1e39, "schedule": "constant"})
+def test_infinite_weights_stop_the_run_before_they_are_saved(small, features, tmp_path, monkeypatch):
+    def diverge(optimiser: torch.optim.SGD) -> None:
+        optimiser.param_groups[0]["params"][0].data.fill_(float("inf"))
+
+    monkeypatch.setattr(torch.optim.SGD, "step", diverge)
+    config = small(optimiser={"kind": "sgd", "schedule": "constant"})
     with pytest.raises(InputError, match=r"epoch 1, step 1: weights are infinite.*lower optimiser\.rate"):
         train(config, tmp_path, features=features)
     assert not list(tmp_path.glob("*.safetensors"))
