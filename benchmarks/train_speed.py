@@ -128,7 +128,7 @@ def measure(case: Case, rounds: int) -> dict[str, Any]:
     }
 
 
-def peak_megabytes() -> float:
+def own_peak_megabytes() -> float:
     """Of this process since it was started; ``ru_maxrss`` would count the process that started it, too."""
     found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="ascii"))
     return int(found[1]) / 1024 if found else float("nan")
@@ -149,7 +149,7 @@ def main() -> None:
     if arguments.peak:
         way, objective, once, pairs, size = arguments.peak
         steps_of(Case(objective, once == "True", int(pairs), int(size)))[way]()
-        print(peak_megabytes())
+        print(own_peak_megabytes())
         return
     cases = [
         Case(objective, once, pairs, arguments.size)
