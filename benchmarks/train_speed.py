@@ -30,6 +30,7 @@ from benchmarks.record import save_result
 from benchmarks.speed import interleaved
 from benchmarks.straightforward import batch_of, straightforward_loss
 from dhpf.data.pairs import Photo
+from dhpf.memory import keep_freed_memory
 from dhpf.model.network import DHPF, HeadKind
 from dhpf.model.weights import load_backbone
 from dhpf.samples import FOLDER
@@ -37,7 +38,6 @@ from dhpf.train.batches import Position, Sample
 from dhpf.train.config import LossConfig
 from dhpf.train.features import FeatureStore
 from dhpf.train.initial import prepare
-from dhpf.train.memory import keep_freed_memory
 from dhpf.train.step import Learner
 from dhpf.train.views import View
 

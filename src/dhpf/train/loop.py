@@ -17,6 +17,7 @@ from ..errors import InputError
 from ..evaluate.provenance import code_version
 from ..files import cache_folder, write_atomically
 from ..matcher import check_device, check_size
+from ..memory import keep_freed_memory
 from ..model.checkpoint import load_head_for_training
 from ..model.network import DHPF, HeadKind
 from ..model.weights import load_backbone
@@ -26,7 +27,6 @@ from .checkpoint import BEST, LAST, STATE, Progress, load_state, save_state, sav
 from .config import Config
 from .features import FeatureStore
 from .initial import prepare
-from .memory import keep_freed_memory
 from .optimise import follow, learning_rate, make_optimiser
 from .report import Reporter
 from .sources import Sources, open_sources

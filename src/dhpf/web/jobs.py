@@ -8,6 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TypeVar
 
+from ..memory import return_freed_memory
+
 RETRY_SECONDS = 2
 
 Done = TypeVar("Done")
@@ -43,7 +45,14 @@ class Jobs:
 
     async def run(self, work: Callable[[], Done]) -> Done:
         """Do ``work`` in the worker thread, after what came before; only while holding a place."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+        def tidy() -> Done:
+            try:
+                return work()
+            finally:
+                return_freed_memory()
+
+        return await asyncio.get_running_loop().run_in_executor(self._thread, tidy)
 
     def close(self) -> None:
         """Forget what waits, and let the thread end."""
