@@ -14,8 +14,8 @@ import dhpf
 from dhpf.evaluate.metrics import pair_pck
 from dhpf.evaluate.predict import predict
 from dhpf.evaluate.protocol import protocol_for
-from dhpf.evaluate.provenance import code_version
-from dhpf.model.checkpoint import load_head, read_metadata
+from dhpf.evaluate.provenance import code_version, training_images
+from dhpf.model.checkpoint import load_head, read_metadata, save_head
 from dhpf.train.config import Config, make_config
 from dhpf.train.features import FeatureStore
 from dhpf.train.loop import train
@@ -115,19 +115,27 @@ def test_weights_change_and_differ_with_the_seed(finished: Finished, small: Make
         assert not np.allclose(one[key], other[key])
 
 
-def test_a_head_to_begin_with(finished: Finished, small: MakeConfig, features, tmp_path):
-    """At a rate of nothing, the run ends with the weights that it began with."""
-    start = str(finished.out / "last.safetensors")
+@pytest.mark.parametrize("seen_before", [["elsewhere.jpg"], None])
+def test_a_head_to_begin_with(finished: Finished, small: MakeConfig, features, tmp_path, seen_before):
+    """At a rate of nothing, the run ends with the weights that it began with; its photos count as seen."""
+    about = read_metadata(finished.out / "last.safetensors")
+    own = about.pop("training_images").splitlines()
+    if seen_before is not None:
+        about["training_images"] = "\n".join(seen_before)
+    start = tmp_path / "start.safetensors"
+    save_head(start, load_file(finished.out / "last.safetensors"), about)
     config = small(
-        model={"start": start},
+        model={"start": str(start)},
         optimiser={"rate": 0.0, "statistics": "none"},
         run={"epochs": 1, "save_every": 9},
         data={"per_epoch": 2},
     )
-    train(config, tmp_path, features=features)
-    before, after = (load_head(folder / "last.safetensors").head() for folder in (finished.out, tmp_path))
+    train(config, tmp_path / "run", features=features)
+    before, after = (load_head(p).head() for p in (start, tmp_path / "run" / "last.safetensors"))
     for key, value in before.state_dict().items():
         np.testing.assert_array_equal(value, after.state_dict()[key])
+    expected = None if seen_before is None else tuple(sorted([*seen_before, *own]))
+    assert training_images(str(tmp_path / "run" / "last.safetensors")) == expected
 
 
 def test_the_command(finished: Finished, features, tmp_path, command: Callable, root):

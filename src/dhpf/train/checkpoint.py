@@ -104,9 +104,15 @@ def save_trained(
     config: Config,
     commit: str,
     progress: Progress,
-    training_images: list[str],
+    training_images: list[str] | None,
 ) -> None:
-    """Write a head that ``--model`` takes, which says how it was made."""
+    """Write a head that ``--model`` takes, which says how it was made.
+
+    Parameters
+    ----------
+    training_images
+        Names of all photos that it has learned from; None if they are not known.
+    """
     metadata = {
         "backbone": config.model.backbone,
         "kind": json.dumps(asdict(network.kind)),
@@ -114,7 +120,8 @@ def save_trained(
         "commit": commit,
         "metrics": json.dumps(progress.history[-1] if progress.history else {}),
         "hours": f"{progress.seconds / 3600:.2f}",
-        "training_images": "\n".join(training_images),
     }
+    if training_images is not None:
+        metadata["training_images"] = "\n".join(training_images)
     state = {k: v for k, v in head.state_dict().items() if not k.endswith("num_batches_tracked")}
     save_head(path, state, metadata)

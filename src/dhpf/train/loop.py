@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from ..errors import InputError
-from ..evaluate.provenance import code_version
+from ..evaluate.provenance import code_version, training_images
 from ..files import cache_folder, write_atomically
 from ..matcher import check_device, check_size
 from ..memory import keep_freed_memory
@@ -58,6 +58,8 @@ def train(config: Config, out: Path, resume: bool = False, features: Path | None
     run = Run(config, sources, out, (rank, world), device, size, features or cache_folder() / "features")
     if going_on:
         run.go_on()
+    else:
+        run.begin()
     run.train()
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
@@ -99,8 +101,6 @@ class Run:
             negatives=config.loss.objective == "weak",
             share=share,
         )
-        if not config.model.start:
-            self._prepare()
         self.head = self.network.head().requires_grad_(True)
         self.average = copy.deepcopy(self.head).requires_grad_(False)
         self.optimiser = make_optimiser(self.head, config.optimiser)
@@ -119,6 +119,12 @@ class Run:
             self.learner = DistributedDataParallel(
                 learner, broadcast_buffers=False, find_unused_parameters=True
             )
+
+    def begin(self) -> None:
+        """Set the initial weights, unless they are those of another head."""
+        if not self.config.model.start:
+            self._prepare()
+        self.average.load_state_dict(self.head.state_dict())
 
     def go_on(self) -> None:
         """Take up the state in the run's folder."""
@@ -185,7 +191,7 @@ class Run:
         progress.epoch, progress.step = progress.epoch + 1, 0
         reporter.end(self._steps_done(), record, better)
         if self.share[0] == 0:
-            images = self.sources.training_images()
+            images = self._training_images()
             for name in [LAST, *([BEST] if better else [])]:
                 save_trained(
                     self.out / name, self.network, self.average, self.config, self.commit, progress, images
@@ -200,6 +206,11 @@ class Run:
         if self.share[0] == 0:
             modules = {"head": self.head, "average": self.average}
             save_state(self.out, self.config, self.commit, self.progress, modules, self.optimiser)
+
+    def _training_images(self) -> list[str] | None:
+        """All photos that the head has learned from, with those of the head it began as; None: not known."""
+        before = training_images(self.config.model.start) if self.config.model.start else ()
+        return None if before is None else sorted({*before, *self.sources.training_images()})
 
     def _steps_done(self) -> int:
         return self.progress.epoch * self.plan.steps + self.progress.step
