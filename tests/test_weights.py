@@ -198,6 +198,9 @@ def test_weights_of_another_network(tmp_path: Path, state: dict[str, torch.Tenso
     torch.save({**state, "bn1.bias": torch.zeros(64, dtype=torch.int64)}, path)
     with pytest.raises(InputError, match=r"bn1.bias holds torch.int64, wanted floats"):
         load_backbone("resnet50", path)
+    torch.save({**state, "bn1.bias": torch.full((64,), torch.nan)}, path)
+    with pytest.raises(InputError, match=r"bn1.bias holds values that are infinite or no numbers"):
+        load_backbone("resnet50", path)
 
 
 class Bomb:

@@ -109,6 +109,8 @@ def load_strictly(module: torch.nn.Module, state: Mapping[str, Tensor], complain
             raise InputError(f"{complaint}: {key} has shape {shapes}")
         if not given[key].is_floating_point():
             raise InputError(f"{complaint}: {key} holds {given[key].dtype}, wanted floats")
+        if not given[key].isfinite().all():
+            raise InputError(f"{complaint}: {key} holds values that are infinite or no numbers")
     counters = {key: torch.tensor(0) for key in module.state_dict().keys() - wanted.keys()}
     floats = {key: value.float() for key, value in given.items()}
     module.load_state_dict(floats | counters, assign=True)
