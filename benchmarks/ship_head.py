@@ -14,6 +14,7 @@ import torch
 from dhpf.model.checkpoint import read_metadata, save_head
 from dhpf.model.models import HEADS
 from dhpf.model.weights import read_state
+from dhpf.train.config import RunConfig
 
 OURS = ("format", "version")  # what save_head writes itself
 
@@ -38,7 +39,8 @@ def main() -> None:
     HEADS.mkdir(parents=True, exist_ok=True)
     metadata = {key: value for key, value in read_metadata(arguments.head).items() if key not in OURS}
     config = json.loads(metadata["config"])
-    config["data"]["root"] = ""  # where the data lay is nobody's business
+    config["data"]["root"] = ""  # where the data lay, and how large the disk was, is nobody's business
+    config["run"]["cache_gb"] = RunConfig.cache_gb
     metadata["config"] = json.dumps(config)
     path = HEADS / f"{arguments.name}.safetensors"
     save_head(path, rounded, metadata)
