@@ -11,6 +11,7 @@ import pytest
 from safetensors.torch import load_file
 
 import dhpf
+from dhpf.errors import InputError
 from dhpf.evaluate.metrics import pair_pck
 from dhpf.evaluate.predict import predict
 from dhpf.evaluate.protocol import protocol_for
@@ -136,6 +137,13 @@ def test_a_head_to_begin_with(finished: Finished, small: MakeConfig, features, t
         np.testing.assert_array_equal(value, after.state_dict()[key])
     expected = None if seen_before is None else tuple(sorted([*seen_before, *own]))
     assert training_images(str(tmp_path / "run" / "last.safetensors")) == expected
+
+
+def test_a_head_of_another_kind_to_begin_with(finished: Finished, small: MakeConfig, features, tmp_path):
+    start = str(finished.out / "last.safetensors")
+    config = small(model={"start": start, "gating": "sigmoid"})
+    with pytest.raises(InputError, match=r"a head of another kind .*gumbel.*; wanted .*sigmoid.* model\.start="):
+        train(config, tmp_path, features=features)
 
 
 def test_the_command(finished: Finished, features, tmp_path, command: Callable, root):
