@@ -80,11 +80,11 @@ MODELS: Mapping[str, ModelEntry] = {
                 hours=0.4,
             ),
             figures={
-                PASCAL: "55.0 / 81.0 / 90.1",
-                WILLOW: "39.4 / 65.6 / 79.2",
-                WILLOW_PADDED: "48.6 / 75.3 / 87.5",
-                PASCAL_CLEAN: "53.7 / 79.8 / 89.4 (230 pairs)",
-                LAYERS: "8.8",
+                PASCAL: "57.1 / 81.9 / 90.5",
+                WILLOW: "38.0 / 65.6 / 79.8",
+                WILLOW_PADDED: "47.3 / 75.8 / 88.6",
+                PASCAL_CLEAN: "55.9 / 81.0 / 90.1 (230 pairs)",
+                LAYERS: "8.6",
             },
         ),
         ModelEntry(
