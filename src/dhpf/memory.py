@@ -37,6 +37,7 @@ def _of_the_c_library(name: str) -> Callable[..., int] | None:
     if not sys.platform.startswith("linux"):
         return None
     try:
-        return getattr(ctypes.CDLL(None), name)
+        function: Callable[..., int] = getattr(ctypes.CDLL(None), name)
     except (OSError, AttributeError):
         return None
+    return function

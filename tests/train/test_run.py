@@ -142,7 +142,9 @@ def test_a_head_to_begin_with(finished: Finished, small: MakeConfig, features, t
 def test_a_head_of_another_kind_to_begin_with(finished: Finished, small: MakeConfig, features, tmp_path):
     start = str(finished.out / "last.safetensors")
     config = small(model={"start": start, "gating": "sigmoid"})
-    with pytest.raises(InputError, match=r"a head of another kind .*gumbel.*; wanted .*sigmoid.* model\.start="):
+    with pytest.raises(
+        InputError, match=r"a head of another kind .*gumbel.*; wanted .*sigmoid.* model\.start="
+    ):
         train(config, tmp_path, features=features)
 
 

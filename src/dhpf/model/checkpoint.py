@@ -63,8 +63,8 @@ def load_head_for_training(model: str, backbone: str, kind: HeadKind) -> DHPF:
     theirs = head_kind(metadata, path)
     if metadata["backbone"] != backbone or (theirs.gating, theirs.transform) != (kind.gating, kind.transform):
         raise InputError(
-            f"{path} is a head of another kind ({metadata['backbone']}, {theirs}); wanted {backbone}, {kind}; "
-            "begin with another head, or with none: model.start="
+            f"{path} is a head of another kind ({metadata['backbone']}, {theirs}); "
+            f"wanted {backbone}, {kind}; begin with another head, or with none: model.start="
         )
     network = _load_on_empty_backbone(read_state(path), backbone, path, kind)
     network.backbone = load_backbone(backbone)
