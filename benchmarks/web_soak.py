@@ -34,7 +34,7 @@ VISITORS = 12  # more than the server's queue has places
 STYLES = ("lines", "warp", "flow", "heat")
 WARM_UP, REQUESTS = 200, 500
 DEADLINE = 600.0  # seconds
-GROWTH = 32.0  # megabytes that may come and go
+GROWTH = 48.0  # megabytes that may come and go
 
 
 @dataclass
