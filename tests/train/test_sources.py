@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from itertools import permutations
+import shutil
+from itertools import combinations, permutations
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,64 @@ def test_at_most_so_many_pairs_are_judged_and_none_of_their_photos_is_trained_on
     sources = opened(root, holdout=0.5, validation_pairs=2)
     assert len(pairs(sources.validation)) == 2
     assert not photos(sources.train) & photos(sources.validation)
+
+
+@pytest.fixture(scope="module")
+def same_shape(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same pairs, but all photos have the same points, so that all of a category are alike."""
+    folder = tmp_path_factory.mktemp("same")
+    shutil.copytree(root / "PF-PASCAL", folder / "PF-PASCAL")
+    for name in ("val_pairs.csv", "test_pairs.csv"):
+        header, *rows = (folder / "PF-PASCAL" / name).read_text().splitlines()
+        xy = ["10;50;60;20;33", "10;15;70;80;41"]
+        lines = [header, *(",".join([*row.split(",")[:3], *xy, *xy]) for row in rows)]
+        (folder / "PF-PASCAL" / name).write_text("\n".join(lines))
+    return folder
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_alike_pairs_show_no_photo_that_is_held_out_and_are_no_test_pairs(same_shape, seed):
+    plain = opened(same_shape, seed)
+    sources = opened(same_shape, seed, train=("pf-pascal/val", "alike:pf-pascal/val"))
+    assert pairs(sources.train[:1]) == pairs(plain.train)
+    assert pairs(sources.validation) == pairs(plain.validation)
+    every = {
+        frozenset(ends)
+        for category in ("aeroplane", "bicycle")
+        for ends in combinations([name for name in photos(plain.train) if name.startswith(category)], 2)
+    }
+    tests = set(pairs((open_dataset("pf-pascal", same_shape / "PF-PASCAL", "test"),)))
+    found = pairs(sources.train[1:])
+    assert len(found) == len(set(found))
+    assert set(found) == every - tests
+    assert sources.training_images() == plain.training_images()
+
+
+def test_alike_pairs_are_none_that_another_list_judges(same_shape, tmp_path):
+    """A list of its own for validation may pair photos that are trained on in other pairs."""
+    changes = {"train": ("alike:pf-pascal/val",), "exclude": (), "validate": ("pf-pascal/test",)}
+    found = opened(same_shape, **changes).train[0].entries[-1]
+    shutil.copytree(same_shape / "PF-PASCAL", tmp_path / "PF-PASCAL")
+    with (tmp_path / "PF-PASCAL" / "test_pairs.csv").open("a") as file:
+        file.write(f"\n{found.target.name},{found.source.name},2,1;2,1;2,1;2,1;2")
+    assert found.id not in {entry.id for entry in opened(tmp_path, **changes).train[0].entries}
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"train": ("pf-pascal/val", "alike:pf-pascal/val"), "strong": False}, "must not see"),
+        ({"train": ("pf-pascal/val", "alike:pf-pascal/val"), "alike": 0.0}, "raise data.alike"),
+        ({"train": ("pf-pascal/val", "alike:folder:PATH")}, "one photo"),
+        ({"train": ("alike:pf-pascal/val",)}, "no pair to validate on"),
+        ({"train": ("pf-pascal/val", "alike:pf-pascel/val")}, "did you mean 'pf-pascal'"),
+    ],
+)
+def test_what_is_said_where_nothing_is_alike(root, changes, says):
+    folder = str(root / "PF-PASCAL" / "JPEGImages")
+    names = tuple(name.replace("PATH", folder) for name in changes["train"])
+    with pytest.raises(InputError, match=says):
+        opened(root, **changes | {"train": names})
 
 
 def test_without_exclusion_the_test_pairs_are_used(root):

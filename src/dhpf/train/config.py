@@ -30,13 +30,14 @@ class DataConfig:
     """Which pairs."""
 
     root: str = ""  # the folder of the data sets' folders; by default where 'dhpf data download' puts them
-    train: tuple[str, ...] = ("pf-pascal/val",)  # data set/split, or folder:PATH for synthetic pairs
+    train: tuple[str, ...] = ("pf-pascal/val",)  # data set/split, alike:…, folder:PATH for synthetic
     validate: tuple[str, ...] = ()  # data set/split of their own, beside what is held out
     exclude: tuple[str, ...] = ("pf-pascal/test",)  # pairs of these are never trained on or validated on
     holdout: float = 0.2  # share of the groups of connected pairs that is kept for validation
     holdout_images: int = 0  # instead, where all pairs are connected: images of each category
     per_epoch: int = 0  # pairs drawn from each data set in an epoch; 0: all
     validation_pairs: int = 100  # at most, of each data set
+    alike: float = 0.2  # how much the shapes of points may differ in alike:DATA SET/SPLIT
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,7 @@ RANGES = {  # lowest and highest value
     "data.holdout_images": (0, None),
     "data.per_epoch": (0, None),
     "data.validation_pairs": (1, None),
+    "data.alike": (0, 1),
     "augment.mirror": (0, 1),
     "augment.swap": (0, 1),
     "augment.views": (1, 64),

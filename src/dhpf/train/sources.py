@@ -12,6 +12,7 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from ..data.alike import AlikePairs
 from ..data.pairs import Annotation, Entry, Pair, PairDataset
 from ..data.registry import find_dataset, open_dataset
 from ..data.synthetic import SyntheticPairs
@@ -20,6 +21,7 @@ from ..files import cache_folder
 from .config import DataConfig
 
 SYNTHETIC = "folder:"
+ALIKE = "alike:"
 
 
 class Subset(PairDataset):
@@ -58,7 +60,8 @@ def open_sources(config: DataConfig, seed: int, needs_points: bool) -> Sources:
     left_out = 0
     train: list[Subset] = []
     held_out: list[Subset] = []
-    for name in config.train:
+    listed = [name for name in config.train if not name.startswith(ALIKE)]
+    for name in listed:
         dataset = _open(name, config)
         kept = _distinct(dataset, excluded)
         if not kept:
@@ -86,7 +89,7 @@ def open_sources(config: DataConfig, seed: int, needs_points: bool) -> Sources:
         by_name = not isinstance(part.dataset, SyntheticPairs)
         unseen |= {mark for entry in part.entries for mark in _marks(entry, by_name)}
     train = [_without(part, unseen) for part in train]
-    for name, part in zip(config.train, train, strict=True):
+    for name, part in zip(listed, train, strict=True):
         if not len(part):
             raise InputError(
                 f"data.train: nothing of {name} is left to train on, as photos connect all its pairs; lower "
@@ -100,7 +103,31 @@ def open_sources(config: DataConfig, seed: int, needs_points: bool) -> Sources:
         held_out.append(Subset(dataset, _spaced(judged, config.validation_pairs)))
     if not any(len(part) for part in held_out):
         raise InputError("no pair to validate on: raise data.holdout, or name a data set in data.validate")
-    return Sources(tuple(train), tuple(part for part in held_out if len(part)), left_out)
+    judged_pairs = {_ends(entry) for part in held_out for entry in part.entries}
+    alike = [
+        _alike(name, config, excluded | judged_pairs, unseen, needs_points)
+        for name in config.train
+        if name.startswith(ALIKE)
+    ]
+    return Sources((*train, *alike), tuple(part for part in held_out if len(part)), left_out)
+
+
+def _alike(
+    name: str, config: DataConfig, excluded: set[frozenset[str]], unseen: set[str], needs_points: bool
+) -> AlikePairs:
+    """The pairs of a data set's photos that are alike, without those that are held out."""
+    if not needs_points:
+        raise InputError(
+            f"data.train: {name} pairs photos by keypoints, which the weak objective must not see"
+        )
+    dataset = _open(name.removeprefix(ALIKE), config)
+    if isinstance(dataset, SyntheticPairs):
+        raise InputError(f"data.train: {name}; a synthetic pair shows one photo, so there are none to pair")
+    listed = Subset(dataset, _with_points(dataset, _distinct(dataset, excluded)))
+    found = AlikePairs(_without(listed, unseen), config.alike, excluded)
+    if not len(found):
+        raise InputError(f"data.train: {name} has no pairs that are alike; raise data.alike or leave it out")
+    return found
 
 
 def data_root(config: DataConfig) -> Path:
@@ -124,7 +151,7 @@ def _open(name: str, config: DataConfig) -> PairDataset:
 
 def _excluded_entries(name: str, config: DataConfig) -> Iterable[Entry]:
     """Pairs of a split that is excluded; it matters only if its data set is used."""
-    used = {one.partition("/")[0] for one in (*config.train, *config.validate)}
+    used = {one.removeprefix(ALIKE).partition("/")[0] for one in (*config.train, *config.validate)}
     return _open(name, config).entries if name.partition("/")[0] in used else ()
 
 
