@@ -66,8 +66,9 @@ class AlikePairs(PairDataset):
             common = common_parts(first.labels.points, second.labels.points, difference)
             if common is not None:
                 entries.append(Entry("-".join(names), first.category, first.photo, second.photo))
-                both = zip((first.labels, second.labels), common, strict=True)
-                self._annotations.append(Annotation(*(one._replace(points=one.points[k]) for one, k in both)))
+                source = first.labels._replace(points=first.labels.points[common[0]])
+                target = second.labels._replace(points=second.labels.points[common[1]])
+                self._annotations.append(Annotation(source, target))
 
         best: dict[tuple[str, Path], Shown] = {}  # each photo where most of its points are known
         for index, entry in enumerate(listed.entries):
@@ -124,7 +125,7 @@ def shape_differences(a: Floats, b: Floats) -> Floats:
     """
     x, y = (_normal(shapes[..., 0] + 1j * shapes[..., 1]) for shapes in (a, b))
     common = x.conj() @ y.T  # as complex numbers, the best scale and rotation is a factor: its conjugate
-    differences = np.sqrt(np.maximum(0.0, 1 - np.abs(common) ** 2))
+    differences: Floats = np.sqrt(np.maximum(0.0, 1 - np.abs(common) ** 2))
     differences[np.abs(np.angle(common)) > LARGEST_TURN] = 1.0
     return differences
 
@@ -133,4 +134,5 @@ def _normal(shapes: NDArray[np.complex128]) -> NDArray[np.complex128]:
     """Centred, of length 1; points that are all in one place have no shape and stay 0."""
     centred = shapes - shapes.mean(axis=-1, keepdims=True)
     length = np.linalg.norm(centred, axis=-1, keepdims=True)
-    return centred / np.where(length > 0, length, 1.0)
+    normal: NDArray[np.complex128] = centred / np.where(length > 0, length, 1.0)
+    return normal

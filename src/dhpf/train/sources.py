@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -56,12 +56,13 @@ class Sources(NamedTuple):
 
 def open_sources(config: DataConfig, seed: int, needs_points: bool) -> Sources:
     """Open all data sets of a recipe and divide them."""
+    alike = [name.removeprefix(ALIKE) for name in config.train if name.startswith(ALIKE)]
+    _check_alike(alike, needs_points)
     excluded = {_ends(entry) for name in config.exclude for entry in _excluded_entries(name, config)}
     left_out = 0
-    train: list[Subset] = []
+    train: dict[str, Subset] = {}
     held_out: list[Subset] = []
-    listed = [name for name in config.train if not name.startswith(ALIKE)]
-    for name in listed:
+    for name in dict.fromkeys(name.removeprefix(ALIKE) for name in config.train):
         dataset = _open(name, config)
         kept = _distinct(dataset, excluded)
         if not kept:
@@ -75,8 +76,10 @@ def open_sources(config: DataConfig, seed: int, needs_points: bool) -> Sources:
                 )
             left_out += len(kept) - len(useful)
             kept = useful
-        apart = _held_out(dataset, kept, config, seed)
-        train.append(Subset(dataset, [k for k in kept if k not in apart]))
+        # What is only paired anew is not divided by its list; its photos can be.
+        division = config if name in config.train else replace(config, holdout=0.0)
+        apart = _held_out(dataset, kept, division, seed)
+        train[name] = Subset(dataset, [k for k in kept if k not in apart])
         judged = _spaced(_with_points(dataset, sorted(apart)), config.validation_pairs)
         if apart and not judged:
             raise InputError(
@@ -88,9 +91,9 @@ def open_sources(config: DataConfig, seed: int, needs_points: bool) -> Sources:
     for part in held_out:
         by_name = not isinstance(part.dataset, SyntheticPairs)
         unseen |= {mark for entry in part.entries for mark in _marks(entry, by_name)}
-    train = [_without(part, unseen) for part in train]
-    for name, part in zip(listed, train, strict=True):
-        if not len(part):
+    for name, part in train.items():
+        train[name] = _without(part, unseen)
+        if not len(train[name]):
             raise InputError(
                 f"data.train: nothing of {name} is left to train on, as photos connect all its pairs; lower "
                 "data.holdout (data.holdout_images for spair-71k), or set it to 0 and name data.validate"
@@ -103,30 +106,30 @@ def open_sources(config: DataConfig, seed: int, needs_points: bool) -> Sources:
         held_out.append(Subset(dataset, _spaced(judged, config.validation_pairs)))
     if not any(len(part) for part in held_out):
         raise InputError("no pair to validate on: raise data.holdout, or name a data set in data.validate")
-    judged_pairs = {_ends(entry) for part in held_out for entry in part.entries}
-    alike = [
-        _alike(name, config, excluded | judged_pairs, unseen, needs_points)
-        for name in config.train
-        if name.startswith(ALIKE)
-    ]
-    return Sources((*train, *alike), tuple(part for part in held_out if len(part)), left_out)
+    excluded |= {_ends(entry) for part in held_out for entry in part.entries}
+    parts: list[PairDataset] = [train[name] for name in train if name in config.train]
+    parts += [_alike(name, train[name], config.alike, excluded) for name in alike]
+    return Sources(tuple(parts), tuple(part for part in held_out if len(part)), left_out)
+
+
+def _check_alike(names: Sequence[str], needs_points: bool) -> None:
+    for name in names:
+        if not needs_points:
+            raise InputError(
+                f"data.train: {ALIKE}{name} pairs photos by keypoints, which the weak objective must not see"
+            )
+        if name.startswith(SYNTHETIC):
+            raise InputError(
+                f"data.train: {ALIKE}{name}; a synthetic pair shows one photo: none to pair anew"
+            )
 
 
 def _alike(
-    name: str, config: DataConfig, excluded: set[frozenset[str]], unseen: set[str], needs_points: bool
+    name: str, listed: PairDataset, difference: float, excluded: Collection[frozenset[str]]
 ) -> AlikePairs:
-    """The pairs of a data set's photos that are alike, without those that are held out."""
-    if not needs_points:
-        raise InputError(
-            f"data.train: {name} pairs photos by keypoints, which the weak objective must not see"
-        )
-    dataset = _open(name.removeprefix(ALIKE), config)
-    if isinstance(dataset, SyntheticPairs):
-        raise InputError(f"data.train: {name}; a synthetic pair shows one photo, so there are none to pair")
-    listed = Subset(dataset, _with_points(dataset, _distinct(dataset, excluded)))
-    found = AlikePairs(_without(listed, unseen), config.alike, excluded)
+    found = AlikePairs(listed, difference, excluded)
     if not len(found):
-        raise InputError(f"data.train: {name} has no pairs that are alike; raise data.alike or leave it out")
+        raise InputError(f"data.train: {ALIKE}{name}: no photos are alike; raise data.alike or leave it out")
     return found
 
 
