@@ -91,6 +91,18 @@ def test_points_that_only_one_photo_shows_are_left_out(seed):
     assert shown[0].tolist() == shown[1].tolist() == [0, 1, 3, 4, 6, 8]
 
 
+def test_where_points_are_known_to_belong_together_the_same_are_left_out():
+    """A point that has moved to another's place: by shape alone it would be taken for that one."""
+    a = np.array([[0.0, 0], [10, 0], [20, 3], [20, 20], [10, 26], [0, 20]])
+    b = a.copy()
+    b[2], b[3] = a[3], (60.0, 60.0)
+    by_shape, known = common_parts(a, b, 0.05), common_parts(a, b, 0.6, known=True)
+    assert by_shape is not None and known is not None
+    assert (by_shape[0].tolist(), by_shape[1].tolist()) == ([0, 1, 3, 4, 5], [0, 1, 2, 4, 5])
+    assert known[0].tolist() == known[1].tolist()
+    assert common_parts(a, b, 0.05, known=True) is None
+
+
 @pytest.mark.parametrize(
     ("a", "b"),
     [

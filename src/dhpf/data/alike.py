@@ -57,13 +57,13 @@ class AlikePairs(PairDataset):
         entries: list[Entry] = []
         seen = set(excluded)
 
-        def add(first: Shown, second: Shown) -> None:
+        def add(first: Shown, second: Shown, known: bool) -> None:
             """A pair that is alike, unless there was one of these photos before."""
             names = first.photo.stem, second.photo.stem
             if len(set(names)) < 2 or frozenset(names) in seen:
                 return
             seen.add(frozenset(names))
-            common = common_parts(first.labels.points, second.labels.points, difference)
+            common = common_parts(first.labels.points, second.labels.points, difference, known=known)
             if common is not None:
                 entries.append(Entry("-".join(names), first.category, first.photo, second.photo))
                 source = first.labels._replace(points=first.labels.points[common[0]])
@@ -74,14 +74,14 @@ class AlikePairs(PairDataset):
         for index, entry in enumerate(listed.entries):
             source, target, _ = listed.annotation(index)
             ends = Shown(entry.category, entry.source, source), Shown(entry.category, entry.target, target)
-            add(*ends)
+            add(*ends, known=True)
             for end in ends:
                 known = best.setdefault(end[:2], end)
                 if len(end.labels.points) > len(known.labels.points):
                     best[end[:2]] = end
         for first, second in combinations(best.values(), 2):
             if first.category == second.category:
-                add(first, second)
+                add(first, second, known=False)
         self.entries = tuple(entries)
 
     def annotation(self, index: int) -> Annotation:
@@ -89,14 +89,21 @@ class AlikePairs(PairDataset):
         return self._annotations[index]
 
 
-def common_parts(a: Floats, b: Floats, difference: float) -> tuple[Indices, Indices] | None:
-    """The most points of two photos, in order, whose shapes differ by at most that much; None if too few."""
+def common_parts(
+    a: Floats, b: Floats, difference: float, *, known: bool = False
+) -> tuple[Indices, Indices] | None:
+    """The most points of two photos, in order, whose shapes differ by at most that much; None if too few.
+
+    ``known`` says that the k-th points belong together; otherwise only their order counts.
+    """
     fewer, more = sorted((len(a), len(b)))
     for size in range(fewer, max(FEWEST_POINTS, more - MOST_LEFT_OUT) - 1, -1):
         if size < more and size < FEWEST_OF_MORE:
             break
         choice_a, choice_b = _choices(len(a), size), _choices(len(b), size)
         found = shape_differences(a[choice_a], b[choice_b])
+        if known:
+            found[~np.eye(len(found), dtype=bool)] = 1.0
         row, column = np.unravel_index(found.argmin(), found.shape)
         if found[row, column] <= difference:
             return choice_a[row], choice_b[column]
