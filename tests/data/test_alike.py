@@ -19,7 +19,7 @@ def moved(points: Floats, degrees: float = 0.0, scale: float = 1.0, shift: float
 
 
 def difference(a: Floats, b: Floats) -> float:
-    return float(shape_differences(a[None], b[None])[0, 0])
+    return float(shape_differences(a, b))
 
 
 def literal_difference(a: Floats, b: Floats) -> float:
@@ -70,7 +70,7 @@ def test_differences_are_those_of_the_least_squares_map(seed):
     a = random.uniform(0, 100, (3, 7, 2))
     b = a[:2] * random.uniform(0.5, 2) + random.normal(0, 12, (2, 7, 2))
     expected = [[literal_difference(one, other) for other in b] for one in a]
-    found = shape_differences(a, b)
+    found = shape_differences(a[:, None], b)
     near = found < 1  # others are turned too far
     assert near[0, 0] and near[1, 1]
     np.testing.assert_allclose(found[near], np.array(expected)[near], rtol=1e-9)

@@ -101,11 +101,11 @@ def common_parts(
         if size < more and size < FEWEST_OF_MORE:
             break
         choice_a, choice_b = _choices(len(a), size), _choices(len(b), size)
-        found = shape_differences(a[choice_a], b[choice_b])
-        if known:
-            found[~np.eye(len(found), dtype=bool)] = 1.0
-        row, column = np.unravel_index(found.argmin(), found.shape)
-        if found[row, column] <= difference:
+        shapes_a = a[choice_a] if known else a[choice_a][:, None]
+        found = shape_differences(shapes_a, b[choice_b])
+        best = found.argmin()
+        if found.flat[best] <= difference:
+            row, column = (best, best) if known else divmod(best, len(choice_b))
             return choice_a[row], choice_b[column]
     return None
 
@@ -122,19 +122,20 @@ def shape_differences(a: Floats, b: Floats) -> Floats:
     Parameters
     ----------
     a, b
-        (N, S, 2) and (M, S, 2): shapes of S points each.
+        (..., S, 2): shapes of S points each; the leading dimensions broadcast.
 
     Returns
     -------
-    (N, M): root mean squared distance divided by the points' root mean squared distance from their centre. 0
+    (...): root mean squared distance divided by the points' root mean squared distance from their centre. 0
     for similar shapes, 1 for shapes that have nothing in common, which includes those that are turned by more
     than 30 degrees. Mirrored shapes are not similar.
     """
     x, y = (_normal(shapes[..., 0] + 1j * shapes[..., 1]) for shapes in (a, b))
-    common = x.conj() @ y.T  # as complex numbers, the best scale and rotation is a factor: its conjugate
+    common = (x.conj() * y).sum(
+        -1
+    )  # as complex numbers, the best scale and rotation is a factor: its conjugate
     differences: Floats = np.sqrt(np.maximum(0.0, 1 - np.abs(common) ** 2))
-    differences[np.abs(np.angle(common)) > LARGEST_TURN] = 1.0
-    return differences
+    return np.where(np.abs(np.angle(common)) > LARGEST_TURN, 1.0, differences)
 
 
 def _normal(shapes: NDArray[np.complex128]) -> NDArray[np.complex128]:
