@@ -80,11 +80,11 @@ MODELS: Mapping[str, ModelEntry] = {
                 hours=0.7,
             ),
             figures={
-                PASCAL: "57.1 / 81.9 / 90.5",
-                WILLOW: "38.0 / 65.6 / 79.8",
-                WILLOW_PADDED: "47.3 / 75.8 / 88.6",
-                PASCAL_CLEAN: "55.9 / 81.0 / 90.1 (230 pairs)",
-                LAYERS: "8.6",
+                PASCAL: "55.4 / 81.2 / 90.9",
+                WILLOW: "38.7 / 68.3 / 82.5",
+                WILLOW_PADDED: "49.0 / 78.4 / 90.3",
+                PASCAL_CLEAN: "54.1 / 79.9 / 90.4 (214 pairs)",
+                LAYERS: "8.4",
             },
         ),
         ModelEntry(
