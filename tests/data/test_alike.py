@@ -138,7 +138,7 @@ def test_a_photo_brings_the_points_of_the_pair_that_has_most():
     few = Annotation(Labels(parts[:5]), Labels(parts[:5]))
     listed.entries += (Entry("a-e", "bus", Path("a.jpg"), Path("e.jpg")),)
     whole = listed.annotation
-    listed.annotation = lambda index: few if index == 2 else whole(index)  # type: ignore[method-assign]
+    listed.annotation = lambda index: few if index == 2 else whole(index)
     found = AlikePairs(listed, 0.1)
     counts = {entry.id: len(found.annotation(k).source.points) for k, entry in enumerate(found.entries)}
     assert counts["a-c"] == 8

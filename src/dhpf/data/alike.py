@@ -76,8 +76,8 @@ class AlikePairs(PairDataset):
             ends = Shown(entry.category, entry.source, source), Shown(entry.category, entry.target, target)
             add(*ends, known=True)
             for end in ends:
-                known = best.setdefault(end[:2], end)
-                if len(end.labels.points) > len(known.labels.points):
+                before = best.setdefault(end[:2], end)
+                if len(end.labels.points) > len(before.labels.points):
                     best[end[:2]] = end
         for first, second in combinations(best.values(), 2):
             if first.category == second.category:
@@ -131,9 +131,7 @@ def shape_differences(a: Floats, b: Floats) -> Floats:
     than 30 degrees. Mirrored shapes are not similar.
     """
     x, y = (_normal(shapes[..., 0] + 1j * shapes[..., 1]) for shapes in (a, b))
-    common = (x.conj() * y).sum(
-        -1
-    )  # as complex numbers, the best scale and rotation is a factor: its conjugate
+    common = (x.conj() * y).sum(-1)  # as complex numbers, the best scale and rotation are one factor
     differences: Floats = np.sqrt(np.maximum(0.0, 1 - np.abs(common) ** 2))
     return np.where(np.abs(np.angle(common)) > LARGEST_TURN, 1.0, differences)
 
