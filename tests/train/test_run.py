@@ -145,7 +145,8 @@ def test_a_head_of_another_kind_to_begin_with(finished: Finished, small: MakeCon
     with pytest.raises(
         InputError, match=r"a head of another kind .*gumbel.*; wanted .*sigmoid.* model\.start="
     ):
-        train(config, tmp_path, features=features)
+        train(config, tmp_path / "run", features=features)
+    assert not (tmp_path / "run").exists()  # nothing is left behind
 
 
 def test_the_command(finished: Finished, features, tmp_path, command: Callable, root):

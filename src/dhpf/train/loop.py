@@ -51,11 +51,12 @@ def train(config: Config, out: Path, resume: bool = False, features: Path | None
     """
     device = check_device(own_device(config.run.device))
     size = check_size(config.model.size)
-    going_on = _claim(out, resume)
+    going_on = _goes_on(out, resume)
     sources = open_sources(config.data, config.run.seed, needs_points=config.loss.objective == "strong")
     keep_freed_memory()
     rank, world = _join_processes(device)
     run = Run(config, sources, out, (rank, world), device, size, features or cache_folder() / "features")
+    _make_folder(out)  # only now: bad input leaves nothing behind
     if going_on:
         run.go_on()
     else:
@@ -239,16 +240,19 @@ def _build(config: Config) -> DHPF:
     return DHPF(load_backbone(model.backbone), kind)
 
 
-def _claim(out: Path, resume: bool) -> bool:
-    """See that the folder can be used; true if there is a run to go on with."""
+def _goes_on(out: Path, resume: bool) -> bool:
+    """Whether there is a run to go on with; an error if there is one and nobody asked for that."""
     there = (out / STATE).exists()
     if there and not resume:
         raise InputError(f"{out} holds a run already; go on with --resume, or choose another --out")
+    return there
+
+
+def _make_folder(out: Path) -> None:
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"cannot make the folder {out}: {error.strerror}") from None
-    return there
 
 
 def own_device(name: str) -> str:

@@ -143,7 +143,10 @@ def _open(name: str, config: DataConfig) -> PairDataset:
         return SyntheticPairs(Path(name.removeprefix(SYNTHETIC)).expanduser())
     dataset, slash, split = name.partition("/")
     if not slash:
-        raise InputError(f"data: '{name}'; wanted data set/split, such as pf-pascal/val, or {SYNTHETIC}PATH")
+        raise InputError(
+            f"data: '{name}'; wanted data set/split, such as pf-pascal/val or {ALIKE}pf-pascal/val, "
+            f"or {SYNTHETIC}PATH"
+        )
     root = data_root(config) / find_dataset(dataset).folder
     if not root.is_dir():
         raise InputError(
