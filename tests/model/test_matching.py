@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from torch.testing import assert_close
 
 from dhpf.model.correlation import FactoredCorrelation, correlate
-from dhpf.model.hough import grid_cells, hough_space, spread_votes, sum_by_offset
+from dhpf.model.hough import Votes, grid_cells, hough_space, offset_windows, spread_votes, sum_by_offset
 from dhpf.model.matching import Block, CompiledPasses, TorchPasses, match_cells
 from tests import literal
 
@@ -78,7 +78,8 @@ def test_compiled_and_torch_passes_agree_on_every_block() -> None:
     shapes = [(8, 15, 20), (32, 15, 20), (16, 8, 10), (24, 4, 5), (40, 2, 3)]
     a, b = ([torch.randn(*s, generator=generator) for s in shapes] for _ in range(2))
     correlation = correlate(a, b, (15, 20), (15, 20))
-    votes = torch.rand(29, 39, generator=generator)
+    windows = offset_windows((15, 20), (15, 20), torch.device("cpu"))
+    votes = Votes(torch.rand(29, 39, generator=generator), windows)
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(3) as pool:

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .correlation import FactoredCorrelation, resizing
-from .hough import spread_votes
+from .hough import Votes
 from .mutual import TINY, mutual_filter
 
 
@@ -24,7 +24,7 @@ class Evidence:
     """The rows of the filtered confidence C, computed when asked for."""
 
     correlation: FactoredCorrelation
-    votes: Tensor  # (H + H' - 1, W + W' - 1): Hough score by offset
+    votes: Votes
     column_maxima: Tensor  # (N',) of p(m_a) times votes
 
     @property
@@ -32,7 +32,14 @@ class Evidence:
         """Memory held."""
         kept = self.correlation
         factors = [tensor for level in (kept.base or (), *kept.coarse) for tensor in level]
-        tensors = [*factors, kept.norm_a, kept.norm_b, self.votes, self.column_maxima]
+        tensors = [
+            *factors,
+            kept.norm_a,
+            kept.norm_b,
+            self.votes.table,
+            *self.votes.windows[:2],
+            self.column_maxima,
+        ]
         return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
     @torch.no_grad()
@@ -47,14 +54,12 @@ class Evidence:
         rows, columns
             The rectangle in the source grid; not empty.
         """
-        grid_a, grid_b = self.correlation.grid_a, self.correlation.grid_b
-        count = rows.stop - rows.start
-        votes = spread_votes(self.votes, rows.start, count, grid_a, grid_b)
-        votes = votes.view(count, grid_a[1], -1)[:, columns].flatten(0, 1)  # (K, N')
-        confidence = self._appearance(rows, columns) * votes
+        kept = self.correlation
+        cells = torch.arange(len(kept.norm_a), device=kept.norm_a.device).view(kept.grid_a)[rows, columns]
+        confidence = self._appearance(rows, columns) * self.votes.of_cells(cells.flatten())
         filtered = mutual_filter(confidence, confidence.amax(1), self.column_maxima)
-        score = filtered.mean(0) / self.votes.max().clamp_min(TINY)
-        return score.clamp_max(1).view(grid_b)  # rounding may lift a perfect match above 1
+        score = filtered.mean(0) / self.votes.table.max().clamp_min(TINY)
+        return score.clamp_max(1).view(kept.grid_b)  # rounding may lift a perfect match above 1
 
     def _appearance(self, rows: slice, columns: slice) -> Tensor:
         """p(m_a) of the source cells with all target cells, (K, N').

@@ -3,7 +3,8 @@
 A match between cells votes for its offset. On two regular grids there are only (H + H' - 1)(W + W' - 1)
 different offsets, so the whole matrix is first summed by offset, D = (H + H' - 1, W + W' - 1). Putting
 offsets into bins, the Gaussian p(m_g | x) over the bins and reading the votes back are all separable in y
-and x: two small matrix products.
+and x: two small matrix products. Each source cell's matches are a window of the table of votes; where the
+windows begin depends on what offsets are measured from (``motion.py`` has another choice).
 
 H, W source grid  H', W' target grid  N = H*W  N' = H'*W'
 """
@@ -31,10 +32,42 @@ class HoughSpace(NamedTuple):
 
     vertical: Tensor  # (H + H' - 1, H + H' - 1)
     horizontal: Tensor  # (W + W' - 1, W + W' - 1)
+    second: HoughSpace | None = None  # if matches vote again, for offsets from the motion that they share
 
     def votes(self, by_offset: Tensor) -> Tensor:
         """Sums of p(m_a) by offset, (D) -> the Hough score of a match with that offset, (D)."""
         return self.vertical @ by_offset @ self.horizontal.T
+
+
+class Windows(NamedTuple):
+    """Where each source cell's matches, H' x W' of them, begin in a table by offset."""
+
+    top: Tensor  # (N,)
+    left: Tensor  # (N,)
+    grid_b: Grid
+
+    def read(self, table: Tensor, cells: Tensor) -> Tensor:
+        """The entries of every match of some source cells (K,): (K, N')."""
+        windows = table.unfold(0, self.grid_b[0], 1).unfold(1, self.grid_b[1], 1)
+        return windows[self.top[cells], self.left[cells]].flatten(1)
+
+    def add(self, table: Tensor, cells: Tensor, values: Tensor) -> None:
+        """Add the values (K, N') of every match of some source cells (K,) to their entries."""
+        rows = self.top[cells, None] + torch.arange(self.grid_b[0], device=table.device)  # (K, H')
+        columns = self.left[cells, None] + torch.arange(self.grid_b[1], device=table.device)
+        entries = rows[:, :, None] * table.shape[1] + columns[:, None]  # (K, H', W')
+        table.view(-1).index_add_(0, entries.flatten(), values.flatten())
+
+
+class Votes(NamedTuple):
+    """The Hough scores of all matches."""
+
+    table: Tensor  # by offset
+    windows: Windows
+
+    def of_cells(self, cells: Tensor) -> Tensor:
+        """The votes of every match of some source cells (K,): (K, N')."""
+        return self.windows.read(self.table, cells)
 
 
 class EqualVotes(HoughSpace):
@@ -54,7 +87,7 @@ def hough_space(size_a: Grid, size_b: Grid, dtype: torch.dtype, device: torch.de
     offsets in some bins than in others, and a photo would not even match itself), so offsets keep their
     exact places.
     """
-    side = math.sqrt((size_a[0] + size_b[0]) * (size_a[1] + size_b[1]) / CELLS)
+    side = bin_side(size_a, size_b)
     axes = []
     for a, b in zip(size_a, size_b, strict=True):
         offset = torch.arange(1 - grid_cells(a), grid_cells(b), dtype=torch.float64) * BASE_STRIDE
@@ -63,6 +96,11 @@ def hough_space(size_a: Grid, size_b: Grid, dtype: torch.dtype, device: torch.de
             place = place.floor()
         axes.append(gaussian(place[:, None] - place).to(device, dtype))
     return HoughSpace(*axes)
+
+
+def bin_side(size_a: Grid, size_b: Grid) -> float:
+    """Of the square bins, in pixels of the network's input."""
+    return math.sqrt((size_a[0] + size_b[0]) * (size_a[1] + size_b[1]) / CELLS)
 
 
 def gaussian(distance: Tensor) -> Tensor:
@@ -105,16 +143,19 @@ def sum_by_offset(block: Tensor, first_row: int, grid_a: Grid, grid_b: Grid) -> 
     return table.index_add(0, dy.flatten(), by_dx.flatten(0, 1))
 
 
+@lru_cache(maxsize=16)
+def offset_windows(grid_a: Grid, grid_b: Grid, device: torch.device) -> Windows:
+    """For offsets from each source cell's own place."""
+    rows, columns = (torch.arange(n - 1, -1, -1, device=device) for n in grid_a)
+    return Windows(rows.repeat_interleave(grid_a[1]), columns.repeat(grid_a[0]), grid_b)
+
+
 def votes_of_cells(votes: Tensor, cells: Tensor, grid_a: Grid, grid_b: Grid) -> Tensor:
     """The votes (D) of every match of some source cells (K,): (K, N')."""
-    windows = votes.unfold(0, grid_b[0], 1).unfold(1, grid_b[1], 1)  # (H, W, H', W') views
-    return windows[grid_a[0] - 1 - cells // grid_a[1], grid_a[1] - 1 - cells % grid_a[1]].flatten(1)
+    return offset_windows(grid_a, grid_b, votes.device).read(votes, cells)
 
 
 def spread_votes(votes: Tensor, first_row: int, count: int, grid_a: Grid, grid_b: Grid) -> Tensor:
     """The votes (D) of every match of ``count`` source grid rows, (count*W, N')."""
-    (height, width), (height_b, width_b) = grid_a, grid_b
-    windows = votes.unfold(0, height_b, 1).unfold(1, width_b, 1)  # (H, W, H', W') views
-    rows = height - 1 - torch.arange(first_row, first_row + count, device=votes.device)
-    columns = width - 1 - torch.arange(width, device=votes.device)
-    return windows[rows[:, None], columns].reshape(count * width, height_b * width_b)
+    cells = torch.arange(first_row * grid_a[1], (first_row + count) * grid_a[1], device=votes.device)
+    return votes_of_cells(votes, cells, grid_a, grid_b)

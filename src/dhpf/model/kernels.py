@@ -1,4 +1,4 @@
-"""The three passes over the correlation matrix as compiled CPU loops.
+"""The passes over the correlation matrix as compiled CPU loops.
 
 Each function works on a range of source grid rows, releases the interpreter lock and touches memory in
 order, so that threads can take ranges side by side. Sums are kept per grid row and added up in a fixed
@@ -149,26 +149,52 @@ def _add_mix(out: Floats, a: Floats, b: Floats, share_a: float, share_b: float) 
 
 
 @compiled
+def sum_rows(
+    start: int,
+    stop: int,
+    first: int,
+    block: Floats,
+    top: Integers,
+    left: Integers,
+    width_b: int,
+    sums: Floats,
+) -> None:
+    """Sum appearance by offset: add each source cell's matches to its window in the table of its grid row,
+    ``sums`` (k, rows, columns), which begins at ``top`` and ``left``, both (H, W)."""
+    width, height_b = block.shape[1], block.shape[2] // width_b
+    for row in range(start, stop):
+        for x in range(width):
+            upper, shift = top[first + row, x], left[first + row, x]
+            for ty in range(height_b):
+                line = sums[row, upper + ty, shift : shift + width_b]
+                part = block[row, x, ty * width_b : (ty + 1) * width_b]
+                for tx in range(width_b):
+                    line[tx] += part[tx]
+
+
+@compiled
 def maxima_rows(
     start: int,
     stop: int,
     first: int,
     block: Floats,
     votes: Floats,
+    top: Integers,
+    left: Integers,
     line_maxima: Floats,
     column_maxima: Floats,
 ) -> None:
     """Maxima of appearance times votes: of each source cell with each target grid row, (k, W, H'), and of
-    each target cell, this range's (H', W')."""
+    each target cell, this range's (H', W'). The window of a source cell in ``votes`` begins at ``top`` and
+    ``left``, both (H, W)."""
     width = block.shape[1]
     height_b, width_b = column_maxima.shape
-    height = votes.shape[0] - height_b + 1
     for row in range(start, stop):
         for x in range(width):
-            shift = width - 1 - x
+            upper, shift = top[first + row, x], left[first + row, x]
             for ty in range(height_b):
                 line = block[row, x, ty * width_b : (ty + 1) * width_b]
-                vote = votes[ty - (first + row) + height - 1, shift : shift + width_b]
+                vote = votes[upper + ty, shift : shift + width_b]
                 columns = column_maxima[ty]
                 best = np.float32(0)
                 for tx in range(width_b):
@@ -185,6 +211,8 @@ def best_rows(
     first: int,
     block: Floats,
     votes: Floats,
+    top: Integers,
+    left: Integers,
     line_maxima: Floats,
     column_maxima: Floats,
     tiny: float,
@@ -198,7 +226,6 @@ def best_rows(
     """
     width = block.shape[1]
     height_b, width_b = column_maxima.shape
-    height = votes.shape[0] - height_b + 1
     floor = np.float32(tiny)
     one = np.float32(1)
     of_columns = one / np.maximum(column_maxima, floor)
@@ -207,14 +234,14 @@ def best_rows(
         for x in range(width):
             maxima = line_maxima[row, x]
             of_row = one / max(maxima.max(), floor)
-            shift = width - 1 - x
-            top = np.float32(-1)
+            upper, shift = top[first + row, x], left[first + row, x]
+            highest = np.float32(-1)
             where = 0
             for ty in range(height_b):
-                if maxima[ty] * (maxima[ty] * of_row) * ROUNDING <= top:
+                if maxima[ty] * (maxima[ty] * of_row) * ROUNDING <= highest:
                     continue
                 line = block[row, x, ty * width_b : (ty + 1) * width_b]
-                vote = votes[ty - (first + row) + height - 1, shift : shift + width_b]
+                vote = votes[upper + ty, shift : shift + width_b]
                 columns = of_columns[ty]
                 line_top = np.float32(-1)
                 for tx in range(width_b):
@@ -222,11 +249,11 @@ def best_rows(
                     share = (confidence * of_row) * (confidence * columns[tx])
                     filtered[tx] = confidence * share
                     line_top = max(line_top, filtered[tx])
-                if line_top > top:
-                    top = line_top
+                if line_top > highest:
+                    highest = line_top
                     for tx in range(width_b):
                         if filtered[tx] == line_top:
                             where = ty * width_b + tx
                             break
             best[row, x] = where
-            value[row, x] = top
+            value[row, x] = highest

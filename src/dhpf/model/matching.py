@@ -1,8 +1,9 @@
 """Section 3.3, put together: factored correlation -> best target of every source cell.
 
 Voting needs all of p(m_a) before any vote is known, and the mutual filter needs all votes before any
-column maximum is known: three passes over the matrix, in blocks of source grid rows. The matrix is kept
-between passes where it fits the memory bound, otherwise its blocks are computed anew in each pass.
+column maximum is known: three passes over the matrix, in blocks of source grid rows. Where matches vote
+twice (``motion.py``), three more follow. The matrix is kept between passes where it fits the memory bound,
+otherwise its blocks are computed anew in each pass.
 
 H, W source grid  H', W' target grid  N = H*W  N' = H'*W'  k source grid rows of one block
 """
@@ -21,7 +22,8 @@ from torch import Tensor
 
 from . import kernels
 from .correlation import FactoredCorrelation, Resizing, Slab, empty_matrix
-from .hough import HoughSpace, spread_votes, sum_by_offset
+from .hough import HoughSpace, Votes, Windows, offset_windows, sum_by_offset
+from .motion import moved_windows, shared_motion
 from .mutual import TINY, mutual_filter
 
 MATRIX_BYTES = 192 * 2**20  # the largest correlation matrix that is kept; beyond, blocks are recomputed
@@ -33,7 +35,7 @@ class CellMatches(NamedTuple):
 
     best: Tensor  # (N,) index of the best target cell
     confidence: Tensor  # (N,) in [0, 1]: filtered confidence C of that match / the highest vote
-    votes: Tensor  # (H + H' - 1, W + W' - 1) Hough score of a match by its offset
+    votes: Votes
     column_maxima: Tensor  # (N',) of p(m_a) times votes
 
 
@@ -51,16 +53,19 @@ class Block(NamedTuple):
 
 
 class Passes(Protocol):
-    """What the three passes do with one block: compiled loops, or plain torch on any device."""
+    """What each pass does with one block: compiled loops, or plain torch on any device."""
 
     def appearance(self, block: Block, out: Tensor) -> Tensor:
         """Write p(m_a) of the block to ``out`` (k*W, N') and return its sums by offset."""
 
-    def maxima(self, block: Block, values: Tensor, votes: Tensor) -> tuple[Tensor, Tensor]:
+    def sums(self, block: Block, values: Tensor, windows: Windows, table: Tensor) -> None:
+        """Add p(m_a) of the block to a table by other offsets."""
+
+    def maxima(self, block: Block, values: Tensor, votes: Votes) -> tuple[Tensor, Tensor]:
         """Maxima of p(m_a) times votes: of the block's rows, as ``best`` takes them, and of columns (N',)."""
 
     def best(
-        self, block: Block, values: Tensor, votes: Tensor, maxima: Tensor, column_maxima: Tensor
+        self, block: Block, values: Tensor, votes: Votes, maxima: Tensor, column_maxima: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Best target (k*W,) after the mutual filter, and its filtered confidence."""
 
@@ -83,13 +88,13 @@ def match_cells(
     if compiled is None:
         compiled = correlation.norm_a.device.type == "cpu" and correlation.norm_a.dtype == torch.float32
     if not compiled:
-        return _three_passes(TorchPasses(correlation), correlation, space, matrix_bytes)
+        return _all_passes(TorchPasses(correlation), correlation, space, matrix_bytes)
     threads = torch.get_num_threads()
     with ThreadPoolExecutor(threads) as pool:
-        return _three_passes(CompiledPasses(correlation, pool, threads), correlation, space, matrix_bytes)
+        return _all_passes(CompiledPasses(correlation, pool, threads), correlation, space, matrix_bytes)
 
 
-def _three_passes(
+def _all_passes(
     passes: Passes, correlation: FactoredCorrelation, space: HoughSpace, matrix_bytes: int
 ) -> CellMatches:
     (height, width), cells_b = correlation.grid_a, len(correlation.norm_b)
@@ -109,23 +114,32 @@ def _three_passes(
             passes.appearance(block, place(block))
         return place(block)
 
+    def filtered(votes: Votes) -> CellMatches:
+        """The second and third pass: maxima, then the mutual filter and the best."""
+        row_maxima, column_maxima = [], zeros(cells_b)
+        for block in blocks:
+            rows, columns = passes.maxima(block, values(block), votes)
+            row_maxima.append(rows)
+            column_maxima = torch.maximum(column_maxima, columns)
+        results = [
+            passes.best(block, values(block), votes, rows, column_maxima)
+            for block, rows in zip(blocks, row_maxima, strict=True)
+        ]
+        best, confidence = (torch.cat(parts) for parts in zip(*results, strict=True))
+        return CellMatches(best, confidence / votes.table.max().clamp_min(TINY), votes, column_maxima)
+
+    grids = correlation.grid_a, correlation.grid_b
     by_offset = zeros(len(space.vertical), len(space.horizontal))
     for block in blocks:
         by_offset += passes.appearance(block, place(block))
-    votes = space.votes(by_offset)
-
-    row_maxima, column_maxima = [], zeros(cells_b)
+    found = filtered(Votes(space.votes(by_offset), offset_windows(*grids, matrix.device)))
+    if space.second is None:
+        return found
+    windows = moved_windows(shared_motion(found.best, found.confidence, *grids), grids[1])
+    table = zeros(len(space.second.vertical), len(space.second.horizontal))
     for block in blocks:
-        rows, columns = passes.maxima(block, values(block), votes)
-        row_maxima.append(rows)
-        column_maxima = torch.maximum(column_maxima, columns)
-
-    results = [
-        passes.best(block, values(block), votes, rows, column_maxima)
-        for block, rows in zip(blocks, row_maxima, strict=True)
-    ]
-    best, filtered = (torch.cat(parts) for parts in zip(*results, strict=True))
-    return CellMatches(best, filtered / votes.max().clamp_min(TINY), votes, column_maxima)
+        passes.sums(block, values(block), windows, table)
+    return filtered(Votes(space.second.votes(table), windows))
 
 
 _scratch = threading.local()
@@ -153,19 +167,25 @@ class TorchPasses:
         self.correlation.appearance(block.first, block.stop, out)
         return sum_by_offset(out, block.first, *self.grids)
 
-    def maxima(self, block: Block, values: Tensor, votes: Tensor) -> tuple[Tensor, Tensor]:
+    def sums(self, block: Block, values: Tensor, windows: Windows, table: Tensor) -> None:
+        windows.add(table, self._cells(block), values)
+
+    def maxima(self, block: Block, values: Tensor, votes: Votes) -> tuple[Tensor, Tensor]:
         confidence = self._confidence(block, values, votes)
         return confidence.amax(1), confidence.amax(0)
 
     def best(
-        self, block: Block, values: Tensor, votes: Tensor, maxima: Tensor, column_maxima: Tensor
+        self, block: Block, values: Tensor, votes: Votes, maxima: Tensor, column_maxima: Tensor
     ) -> tuple[Tensor, Tensor]:
         filtered = mutual_filter(self._confidence(block, values, votes), maxima, column_maxima)
         value, index = filtered.max(1)
         return index, value
 
-    def _confidence(self, block: Block, values: Tensor, votes: Tensor) -> Tensor:
-        return values * spread_votes(votes, block.first, block.stop - block.first, *self.grids)
+    def _confidence(self, block: Block, values: Tensor, votes: Votes) -> Tensor:
+        return values * votes.of_cells(self._cells(block))
+
+    def _cells(self, block: Block) -> Tensor:
+        return torch.arange(block.rows.start, block.rows.stop, device=self.correlation.norm_a.device)
 
 
 class CompiledPasses:
@@ -196,11 +216,18 @@ class CompiledPasses:
             sums[height - 1 - row :][:height_b] += by_dx[row - block.first]
         return sums
 
-    def maxima(self, block: Block, values: Tensor, votes: Tensor) -> tuple[Tensor, Tensor]:
+    def sums(self, block: Block, values: Tensor, windows: Windows, table: Tensor) -> None:
+        # Each grid row has its own table, added up in order: the same for any number of threads.
+        of_rows = np.zeros((block.stop - block.first, *table.shape), np.float32)
+        inputs = self._array(block, values), *self._windows(windows), self.correlation.grid_b[1], of_rows
+        self._in_threads(block, lambda start, stop, first: kernels.sum_rows(start, stop, first, *inputs))
+        table += torch.from_numpy(of_rows.sum(0))
+
+    def maxima(self, block: Block, values: Tensor, votes: Votes) -> tuple[Tensor, Tensor]:
         count, grid_b = block.stop - block.first, self.correlation.grid_b
         lines = torch.empty(count, block.width, grid_b[0])
         columns = np.zeros((count, *grid_b), np.float32)
-        inputs = self._array(block, values), votes.numpy(), lines.numpy()
+        inputs = self._array(block, values), *self._votes(votes), lines.numpy()
         # Each range has its own column maxima: those at the index of its first row.
         self._in_threads(
             block,
@@ -209,13 +236,13 @@ class CompiledPasses:
         return lines, torch.from_numpy(columns.max(axis=0).reshape(-1))
 
     def best(
-        self, block: Block, values: Tensor, votes: Tensor, maxima: Tensor, column_maxima: Tensor
+        self, block: Block, values: Tensor, votes: Votes, maxima: Tensor, column_maxima: Tensor
     ) -> tuple[Tensor, Tensor]:
         shape = block.stop - block.first, block.width
         index, value = torch.empty(shape, dtype=torch.long), torch.empty(shape)
         arrays = (
             self._array(block, values),
-            votes.numpy(),
+            *self._votes(votes),
             maxima.numpy(),
             column_maxima.view(self.correlation.grid_b).numpy(),
             TINY,
@@ -228,6 +255,13 @@ class CompiledPasses:
     def _array(self, block: Block, values: Tensor) -> kernels.Floats:
         array: kernels.Floats = values.view(block.stop - block.first, block.width, -1).numpy()
         return array
+
+    def _votes(self, votes: Votes) -> tuple[kernels.Floats, kernels.Integers, kernels.Integers]:
+        return votes.table.numpy(), *self._windows(votes.windows)
+
+    def _windows(self, windows: Windows) -> tuple[kernels.Integers, kernels.Integers]:
+        top, left = (part.view(self.correlation.grid_a).numpy() for part in windows[:2])
+        return top, left
 
     def _in_threads(self, block: Block, work: Callable[[int, int, int], None]) -> None:
         """Call ``work(start, stop, first)`` for shares of the block's rows, several a thread: torch's own

@@ -19,6 +19,7 @@ from .evidence import Evidence
 from .gating import NEGLIGIBLE, LayerGates
 from .hough import EqualVotes, HoughSpace, hough_space
 from .matching import MATRIX_BYTES, match_cells
+from .motion import motion_space
 from .transform import Transform
 
 
@@ -148,6 +149,14 @@ class HeadKind:
     transform: bool = True  # reduce chosen blocks by 1x1 convolutions
     hough: bool = True  # geometric votes
     once: bool = False  # the gate enters the correlation once; as published it enters squared
+    motion: bool = False  # matches vote a second time, for offsets from the motion that they share
+
+    def space(self, size_a: Grid, size_b: Grid, dtype: torch.dtype, device: torch.device) -> HoughSpace:
+        """Where matches of two images of that height and width vote."""
+        space = hough_space(size_a, size_b, dtype, device)
+        if not self.hough:
+            return EqualVotes(*space)
+        return space._replace(second=motion_space(size_a, size_b, dtype, device)) if self.motion else space
 
 
 class DHPF(HyperpixelFlow):
@@ -187,8 +196,8 @@ class DHPF(HyperpixelFlow):
         return probability.sqrt() if self.kind.once else probability
 
     def space(self, a: Features, b: Features) -> HoughSpace:
-        space = super().space(a, b)
-        return space if self.kind.hough else EqualVotes(*space)
+        one = a.blocks[0]
+        return self.kind.space(a.size, b.size, one.dtype, one.device)
 
     def transform(self, layer: int, block: Tensor) -> Tensor:
         reduced: Tensor = self.transforms[layer](block) if self.kind.transform else block

@@ -21,6 +21,7 @@ class ModelConfig:
     transform: bool = True
     hough: bool = True
     once: bool = True  # the gate enters the correlation once, so that layers that are off learn too
+    motion: bool = False  # matches vote a second time, for offsets from the affine motion that they share
     init: str = "random"  # random, or principal: transformations begin as principal directions of features
     start: str = ""  # a model or head file to begin with
 
@@ -158,6 +159,8 @@ def make_config(content: Mapping[str, Any], place: str) -> Config:
         raise InputError(f"{place}: data.train is empty; name what to train on, such as 'pf-pascal/val'")
     if config.model.gating == "none" and not config.model.transform:
         raise InputError(f"{place}: nothing to learn: model.gating = none and model.transform = false")
+    if config.model.motion and not config.model.hough:
+        raise InputError(f"{place}: model.motion = true is a second vote; it wants model.hough = true")
     return config
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ..model.correlation import FactoredCorrelation, empty_matrix
-from ..model.hough import HoughSpace, spread_votes
+from ..model.hough import HoughSpace, Votes, offset_windows, spread_votes
 from ..model.kernels import Floats, Integers, compiled
 from ..model.matching import Block, CompiledPasses, TorchPasses
 
@@ -39,7 +39,8 @@ def best_matches(correlation: FactoredCorrelation, space: HoughSpace) -> BestMat
     with ThreadPoolExecutor(threads) as pool:
         passes = CompiledPasses(correlation, pool, threads)
         votes = space.votes(passes.appearance(whole, matrix))
-        lines, columns = passes.maxima(whole, matrix, votes)
+        windows = offset_windows(correlation.grid_a, correlation.grid_b, votes.device)
+        lines, columns = passes.maxima(whole, matrix, Votes(votes, windows))
     of_rows = np.zeros(height * width, np.int64)
     of_columns = np.zeros(cells_b, np.int64)
     _find(

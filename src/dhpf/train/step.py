@@ -17,7 +17,7 @@ from ..losses.strong import importance, nearest_cells, strong_loss, target_distr
 from ..losses.weak import weak_loss
 from ..model.correlation import Grid
 from ..model.gating import NEGLIGIBLE, gumbel_noise
-from ..model.hough import EqualVotes, HoughSpace, hough_space, votes_of_cells
+from ..model.hough import HoughSpace
 from ..model.matching import match_cells
 from ..model.network import DHPF
 from ..model.transfer import Neighbourhoods, cell_offsets
@@ -165,8 +165,8 @@ class Learner(nn.Module):
             right.append((omega < 1).float().mean())
             if not self.config.omega:
                 omega = torch.ones_like(omega)
-            cells = cells.to(found.votes.device)
-            rows = pair.rows(cells) * votes_of_cells(found.votes, cells, pair.grid_a, pair.grid_b)
+            cells = cells.to(found.best.device)
+            rows = pair.rows(cells) * found.votes.of_cells(cells)
             wanted = target_distributions(sample.target_points, pair.grid_b, self.config.spread)
             valid = torch.ones_like(omega, dtype=torch.bool)
             result = strong_loss(rows[None], wanted[None].to(rows), valid.to(rows.device), omega.to(rows))
@@ -186,8 +186,7 @@ class Learner(nn.Module):
 
     def _space(self) -> HoughSpace:
         side = self.size[1], self.size[0]
-        space = hough_space(side, side, torch.float32, self._device())
-        return space if self.network.kind.hough else EqualVotes(*space)
+        return self.network.kind.space(side, side, torch.float32, self._device())
 
     def _device(self) -> torch.device:
         return self.network.backbone.conv1.weight.device

@@ -1,0 +1,179 @@
+"""The second vote: motions that are known, an independent literal implementation, windows by hand."""
+
+from __future__ import annotations
+
+import math
+
+import hypothesis.strategies as st
+import pytest
+import torch
+from hypothesis import given, settings
+from torch.testing import assert_close
+
+from dhpf.model.correlation import correlate
+from dhpf.model.hough import Windows, hough_space, offset_windows
+from dhpf.model.matching import match_cells
+from dhpf.model.motion import motion_space, moved_windows, shared_motion
+from tests import literal
+
+CPU = torch.device("cpu")
+GRID = (30, 40)
+
+
+def cells(grid: tuple[int, int]) -> torch.Tensor:
+    """(N, 2) row and column."""
+    rows, columns = torch.meshgrid(*(torch.arange(n) for n in grid), indexing="ij")
+    return torch.stack([rows.flatten(), columns.flatten()], 1)
+
+
+def landing(linear: torch.Tensor, shift: tuple[float, float], grid: tuple[int, int] = GRID) -> torch.Tensor:
+    """Where a motion about the centre of the grid puts every cell."""
+    centre = torch.tensor([(grid[0] - 1) / 2, (grid[1] - 1) / 2], dtype=torch.float64)
+    return (cells(grid) - centre) @ linear + centre + torch.tensor(shift, dtype=torch.float64)
+
+
+def nearest_targets(places: torch.Tensor, grid: tuple[int, int] = GRID) -> tuple[torch.Tensor, torch.Tensor]:
+    """The cell nearest to each place, and whether the place lies in the grid."""
+    limits = torch.tensor(grid) - 1
+    inside = ((places >= 0) & (places <= limits)).all(1)
+    row, column = torch.minimum(places.round().long().clamp_min(0), limits).unbind(1)
+    return row * grid[1] + column, inside
+
+
+def turned(degrees: float, scale: float) -> torch.Tensor:
+    a = math.radians(degrees)
+    return scale * torch.tensor(
+        [[math.cos(a), math.sin(a)], [-math.sin(a), math.cos(a)]], dtype=torch.float64
+    )
+
+
+@pytest.mark.parametrize(
+    "linear", [turned(0, 1), turned(0, 0.6), turned(15, 1.2), torch.tensor([[0.7, 0.1], [0, 1.2]]).double()]
+)
+def test_finds_the_motion_that_most_confident_matches_share(linear: torch.Tensor) -> None:
+    places = landing(linear, (2.0, -3.0))
+    best, inside = nearest_targets(places)
+    generator = torch.Generator().manual_seed(0)
+    # A quarter of the cells, as sure as the others, and all cells that leave the grid match anything.
+    astray = ~inside | (torch.rand(len(best), generator=generator) < 0.25)
+    best[astray] = torch.randint(len(best), (int(astray.sum()),), generator=generator)
+    confidence = 0.5 + torch.rand(len(best), generator=generator)
+    confidence[~inside] *= 0.2
+    found = shared_motion(best, confidence, GRID, GRID)
+    assert float((found - places)[inside].norm(dim=1).max()) < 1.5  # targets were rounded to whole cells
+
+
+def test_an_exact_shift_is_found_exactly() -> None:
+    places = landing(turned(0, 1), (4.0, -2.0))
+    best, inside = nearest_targets(places)
+    found = shared_motion(best, inside.float(), GRID, GRID)
+    assert_close(found, places, rtol=0, atol=1e-9)
+
+
+def test_without_any_confidence_nothing_moves() -> None:
+    nothing = torch.zeros(1200)
+    found = shared_motion(nothing.long(), nothing, GRID, GRID)
+    assert_close(found, cells(GRID).double(), rtol=0, atol=1e-9)
+
+
+def test_grids_of_two_sizes_are_compared_in_shares_of_the_photo() -> None:
+    best = (cells((20, 20)) // 2 * torch.tensor([10, 1])).sum(1)  # the same place in a grid of half the size
+    found = shared_motion(best, torch.ones(400), (20, 20), (10, 10))
+    assert float((found - cells((20, 20)) / 2).abs().max()) < 0.5
+
+
+def test_windows_of_offsets_by_hand() -> None:
+    table = torch.arange(12.0).view(2, 6)  # 1 x 4 source cells, 2 x 3 target cells: offsets 0..1 and -3..2
+    windows = offset_windows((1, 4), (2, 3), CPU)
+    assert windows.read(table, torch.tensor([0, 3])).tolist() == [[3, 4, 5, 9, 10, 11], [0, 1, 2, 6, 7, 8]]
+
+
+def test_moved_windows_by_hand() -> None:
+    # A target of 1 x 4 cells, with a margin of 2: places from -2 to 5, offsets from -5 to 5.
+    places = torch.tensor([[0.0, 0.0], [0.2, 1.4], [0.0, -9.0], [0.0, 99.0]], dtype=torch.float64)
+    windows = moved_windows(places, (1, 4))
+    assert windows.top.tolist() == [0, 0, 0, 0]
+    assert windows.left.tolist() == [5, 4, 7, 0]
+    space = motion_space((4, 16), (4, 16), torch.float32, CPU)
+    assert (len(space.vertical), len(space.horizontal)) == (1, 11)  # the last window ends with the table
+    offsets = torch.arange(-5.0, 6.0)[None]
+    assert windows.read(offsets, torch.tensor([0, 1])).tolist() == [[0, 1, 2, 3], [-1, 0, 1, 2]]
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(1, 6), st.integers(1, 6), st.integers(1, 9), st.integers(0, 2**31))
+def test_adding_is_the_adjoint_of_reading(height: int, width: int, count: int, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    table = torch.rand(9, 8, generator=generator, dtype=torch.float64)
+    top = torch.randint(9 - height + 1, (count,), generator=generator)
+    left = torch.randint(8 - width + 1, (count,), generator=generator)
+    windows = Windows(top, left, (height, width))
+    values = torch.rand(count, height * width, generator=generator, dtype=torch.float64)
+    sums = torch.zeros_like(table)
+    windows.add(sums, torch.arange(count), values)
+    assert_close((sums * table).sum(), (values * windows.read(table, torch.arange(count))).sum())
+
+
+def literal_second_vote(appearance: torch.Tensor, first: torch.Tensor, size: int, grid: int) -> torch.Tensor:
+    """Filtered confidence after the second vote, match by match; square photos of one size."""
+    filtered = literal.mutual(appearance * first)
+    value, best = filtered.max(1)
+    places = shared_motion(best, value / first.max(), (grid, grid), (grid, grid)).round()
+    places = places.clamp(-(grid // 2), grid - 1 + grid // 2)
+    offset = cells((grid, grid))[None].double() - places[:, None]  # (N, N', 2)
+    bins = offset * (4 / (2 * size / math.sqrt(8192)))
+    profile = literal.gaussian_7x7()[3] / literal.gaussian_7x7()[3].sum()
+    variance = (3.5 / 2.354) ** 2
+    flat, weight = bins.flatten(0, 1), appearance.flatten()
+    votes = torch.zeros(len(flat), dtype=torch.float64)
+    for n, own in enumerate(flat):
+        distance = flat - own
+        near = (distance.abs() <= 3.5).all(1)
+        gaussian = torch.exp(-distance.square().sum(1) / (2 * variance)) * near
+        votes[n] = (gaussian * weight).sum() * profile[3] ** 2
+    return literal.mutual(appearance * votes.view_as(appearance))
+
+
+@pytest.mark.parametrize(("compiled", "matrix_bytes"), [(True, 10**9), (True, 0), (False, 10**9), (False, 0)])
+def test_second_vote_equals_the_literal_one(compiled: bool, matrix_bytes: int) -> None:
+    generator = torch.Generator().manual_seed(3)
+    side, size = 8, 32
+    a = torch.rand(12, side, side, generator=generator)
+    b = torch.nn.functional.interpolate(a[None, :, 1:7, 1:6], (side, side), mode="bilinear")[0]
+    b = b + 0.2 * torch.rand(12, side, side, generator=generator)
+    first = literal.match([a.double()], [b.double()], (side, side), (side, side), (size, size), (size, size))
+    expected = literal_second_vote(first.appearance, first.votes, size, side)
+    space = hough_space((size, size), (size, size), torch.float32, CPU)
+    space = space._replace(second=motion_space((size, size), (size, size), torch.float32, CPU))
+    found = match_cells(correlate([a], [b], (side, side), (side, side)), space, matrix_bytes, compiled)
+    top = expected.amax(1)
+    assert_close(expected.gather(1, found.best[:, None])[:, 0], top, rtol=1e-3, atol=float(top.max()) * 1e-5)
+    every = found.votes.of_cells(torch.arange(side * side)).double()
+    again = literal.mutual(first.appearance * every)
+    assert_close(again / again.max(), expected / expected.max(), rtol=1e-3, atol=1e-5)
+    assert 0 <= float(found.confidence.min()) and float(found.confidence.max()) <= 1 + 1e-6
+
+
+@pytest.mark.parametrize(("scale", "degrees"), [(0.6, 0.0), (1.5, 0.0), (1.2, 15.0)])
+def test_more_cells_find_their_place_when_the_thing_grows_shrinks_or_turns(
+    scale: float, degrees: float
+) -> None:
+    generator = torch.Generator().manual_seed(5)
+    side = 40
+    world = torch.randn(1, 24, side // 2, side // 2, generator=generator)
+    grid = torch.nn.functional.affine_grid(torch.eye(2, 3)[None], [1, 24, side, side], align_corners=True)
+    inverse = torch.linalg.inv(turned(degrees, scale)).float()
+    a = torch.nn.functional.grid_sample(world, grid, align_corners=True)[0]
+    b = torch.nn.functional.grid_sample(world, (grid.flip(-1) @ inverse).flip(-1), align_corners=True)[0]
+    a, b = (x + 0.7 * torch.randn(24, side, side, generator=generator) for x in (a, b))  # little to go by
+    places = landing(turned(degrees, scale), (0.0, 0.0), (side, side))
+    inside = ((places >= 0) & (places <= side - 1)).all(1)
+    size = 4 * side, 4 * side
+    once = hough_space(size, size, torch.float32, CPU)
+    twice = once._replace(second=motion_space(size, size, torch.float32, CPU))
+    right = []
+    for space in (once, twice):
+        best = match_cells(correlate([a], [b], (side, side), (side, side)), space).best
+        landed = torch.stack([best // side, best % side], 1)
+        right.append(float(((landed - places).norm(dim=1) < 2)[inside].float().mean()))
+    assert right[1] > right[0] + 0.2, right
