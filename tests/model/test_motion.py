@@ -151,13 +151,11 @@ def test_second_vote_equals_the_literal_one(compiled: bool, matrix_bytes: int) -
     every = found.votes.of_cells(torch.arange(side * side)).double()
     again = literal.mutual(first.appearance * every)
     assert_close(again / again.max(), expected / expected.max(), rtol=1e-3, atol=1e-5)
-    assert 0 <= float(found.confidence.min()) and float(found.confidence.max()) <= 1 + 1e-6
+    assert float(found.confidence.min()) >= 0 and float(found.confidence.max()) <= 1 + 1e-6
 
 
 @pytest.mark.parametrize(("scale", "degrees"), [(0.6, 0.0), (1.5, 0.0), (1.2, 15.0)])
-def test_more_cells_find_their_place_when_the_thing_grows_shrinks_or_turns(
-    scale: float, degrees: float
-) -> None:
+def test_more_cells_find_their_place_when_a_thing_grows_or_turns(scale: float, degrees: float) -> None:
     generator = torch.Generator().manual_seed(5)
     side = 40
     world = torch.randn(1, 24, side // 2, side // 2, generator=generator)

@@ -32,14 +32,8 @@ class Evidence:
         """Memory held."""
         kept = self.correlation
         factors = [tensor for level in (kept.base or (), *kept.coarse) for tensor in level]
-        tensors = [
-            *factors,
-            kept.norm_a,
-            kept.norm_b,
-            self.votes.table,
-            *self.votes.windows[:2],
-            self.column_maxima,
-        ]
+        votes = self.votes.table, self.votes.windows.top, self.votes.windows.left
+        tensors = [*factors, kept.norm_a, kept.norm_b, *votes, self.column_maxima]
         return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
     @torch.no_grad()

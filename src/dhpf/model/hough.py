@@ -95,7 +95,7 @@ def hough_space(size_a: Grid, size_b: Grid, dtype: torch.dtype, device: torch.de
         if size_a == size_b == PUBLISHED_SIZE:
             place = place.floor()
         axes.append(gaussian(place[:, None] - place).to(device, dtype))
-    return HoughSpace(*axes)
+    return HoughSpace(axes[0], axes[1])
 
 
 def bin_side(size_a: Grid, size_b: Grid) -> float:

@@ -21,7 +21,7 @@ from .correlation import Grid
 from .hough import HoughSpace, Windows, bin_side, gaussian, grid_cells
 from .mutual import TINY
 
-CONFIDENT = 0.3  # share of the source cells whose matches are asked
+CONFIDENT = 0.5  # share of the source cells whose matches are asked
 ROUNDS = 10  # of least squares, each with the weights that the last one gives
 TOLERANCE = 1 / 15  # of the target: a match that is so far from the motion counts half
 STIFFNESS = 0.026**2  # variance of imagined matches, in shares of the photos, that do nothing but shift
@@ -39,9 +39,7 @@ def shared_motion(best: Tensor, confidence: Tensor, grid_a: Grid, grid_b: Grid) 
     -------
     (N, 2) row and column of the target's grid, not rounded, perhaps outside of it.
     """
-    size_a, size_b = (
-        torch.tensor(grid, dtype=torch.float64, device=best.device) for grid in (grid_a, grid_b)
-    )
+    size_a, size_b = (torch.tensor(grid, device=best.device).double() for grid in (grid_a, grid_b))
     every = _places(torch.arange(len(best), device=best.device), grid_a) / size_a  # in shares of the photo
     asked = confidence >= confidence.double().quantile(1 - CONFIDENT)
     source, target = every[asked], _places(best[asked], grid_b) / size_b
@@ -56,7 +54,8 @@ def shared_motion(best: Tensor, confidence: Tensor, grid_a: Grid, grid_b: Grid) 
         linear = torch.linalg.solve(spread @ around + stiffness, spread @ around_b + stiffness)
         error = (around @ linear - around_b).norm(dim=1)
         weight = sure / (1 + (error / TOLERANCE).square())
-    return ((every - centre) @ linear + centre_b) * size_b
+    moved: Tensor = ((every - centre) @ linear + centre_b) * size_b
+    return moved
 
 
 def moved_windows(places: Tensor, grid_b: Grid) -> Windows:
@@ -81,7 +80,7 @@ def motion_space(size_a: Grid, size_b: Grid, dtype: torch.dtype, device: torch.d
         offsets = 2 * cells - 1 + 2 * (cells // 2)
         place = torch.arange(offsets, dtype=torch.float64) * (BASE_STRIDE / bin_side(size_a, size_b))
         axes.append(gaussian(place[:, None] - place).to(device, dtype))
-    return HoughSpace(*axes)
+    return HoughSpace(axes[0], axes[1])
 
 
 def _places(cells: Tensor, grid: Grid) -> Tensor:
