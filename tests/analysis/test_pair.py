@@ -56,7 +56,9 @@ def test_fixed_layers_against_networks_of_the_other_layers(quick: Matcher) -> No
 
 
 @pytest.mark.usefixtures("one_thread")
-@pytest.mark.parametrize("kind", [None, HeadKind(gating="sigmoid"), HeadKind(hough=False)])
+@pytest.mark.parametrize(
+    "kind", [None, HeadKind(gating="sigmoid"), HeadKind(hough=False), HeadKind(motion=True)]
+)
 def test_gates_choose_as_when_matching(quick: Matcher, kind: HeadKind | None) -> None:
     matcher = gated(quick, kind)
     study, plain = study_pair(matcher, A, B, POINTS), matcher.match(A, B)
@@ -78,9 +80,8 @@ def test_a_soft_gate_that_is_forced_in_is_fully_open(quick: Matcher, monkeypatch
     from dhpf.model.matching import match_cells
 
     def best(layers: tuple[int, ...]) -> torch.Tensor:
-        return match_cells(
-            matcher.network.correlation(layers, a, b, weights), matcher.network.space(a, b)
-        ).best
+        correlation = matcher.network.correlation(layers, a, b, weights)
+        return match_cells(correlation, matcher.network.space(a.size, b.size)).best
 
     changed = (best((4, 9, 12)) != best((4, 9))).float().mean().item()
     assert effects[12].change is not None and effects[12].change.changed == pytest.approx(changed)

@@ -169,7 +169,7 @@ def _matched(
     """The fields of a match that depend on the layers."""
     network = matcher.network
     correlation = network.correlation(layers, a.features, b.features, weights)
-    cells = match_cells(correlation, network.space(a.features, b.features), matcher.matrix_bytes)
+    cells = match_cells(correlation, network.space(a.features.size, b.features.size), matcher.matrix_bytes)
     return {
         "best": cells.best.cpu().numpy(),
         "cell_confidence": cells.confidence.cpu().numpy(),

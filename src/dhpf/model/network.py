@@ -65,6 +65,7 @@ class HyperpixelFlow(nn.Module, ABC):
         super().__init__()
         self.backbone = backbone
         self.epsilon = PUBLISHED_EPSILON  # set to 0 for the paper's plain cosine
+        self.motion = False  # matches vote a second time; can be set for any model
 
     @abstractmethod
     def candidates(self) -> Sequence[int]:
@@ -93,10 +94,11 @@ class HyperpixelFlow(nn.Module, ABC):
         """What multiplies each layer of both images, where gates are soft; None where they are hard."""
         return None
 
-    def space(self, a: Features, b: Features) -> HoughSpace:
-        """The Hough space of two images."""
-        one = next(iter(a.blocks.values()))
-        return hough_space(a.size, b.size, one.dtype, one.device)
+    def space(self, size_a: Grid, size_b: Grid) -> HoughSpace:
+        """Where the matches of two images of that height and width vote."""
+        weight = self.backbone.conv1.weight
+        kind = size_a, size_b, weight.dtype, weight.device
+        return hough_space(*kind)._replace(second=motion_space(*kind) if self.motion else None)
 
     def correlation(
         self, layers: Sequence[int], a: Features, b: Features, weights: Tensor | None = None
@@ -117,7 +119,7 @@ class HyperpixelFlow(nn.Module, ABC):
     ) -> PairMatches:
         """Match every pair of a batch; layers are chosen per pair, and only those are computed."""
         layers, probability = self.choose(a, b)
-        weights, space = self.weights(probability), self.space(a, b)
+        weights, space = self.weights(probability), self.space(a.size, b.size)
         cells, evidence = [], []
         for pair, chosen in enumerate(layers):
             one, other = a.part(pair, pair + 1), b.part(pair, pair + 1)
@@ -151,13 +153,6 @@ class HeadKind:
     once: bool = False  # the gate enters the correlation once; as published it enters squared
     motion: bool = False  # matches vote a second time, for offsets from the motion that they share
 
-    def space(self, size_a: Grid, size_b: Grid, dtype: torch.dtype, device: torch.device) -> HoughSpace:
-        """Where matches of two images of that height and width vote."""
-        space = hough_space(size_a, size_b, dtype, device)
-        if not self.hough:
-            return EqualVotes(*space)
-        return space._replace(second=motion_space(size_a, size_b, dtype, device)) if self.motion else space
-
 
 class DHPF(HyperpixelFlow):
     """Dynamic hyperpixel flow: gates choose layers for each pair, transformations reduce them."""
@@ -165,6 +160,7 @@ class DHPF(HyperpixelFlow):
     def __init__(self, backbone: ResNet, kind: HeadKind | None = None) -> None:
         super().__init__(backbone)
         self.kind = kind or HeadKind()
+        self.motion = self.kind.motion
         self.gates = LayerGates(backbone.channels, self.kind.gating)
         self.transforms = nn.ModuleList(Transform(c) for c in backbone.channels if self.kind.transform)
 
@@ -195,9 +191,9 @@ class DHPF(HyperpixelFlow):
             return None
         return probability.sqrt() if self.kind.once else probability
 
-    def space(self, a: Features, b: Features) -> HoughSpace:
-        one = a.blocks[0]
-        return self.kind.space(a.size, b.size, one.dtype, one.device)
+    def space(self, size_a: Grid, size_b: Grid) -> HoughSpace:
+        space = super().space(size_a, size_b)
+        return space if self.kind.hough else EqualVotes(space.vertical, space.horizontal)
 
     def transform(self, layer: int, block: Tensor) -> Tensor:
         reduced: Tensor = self.transforms[layer](block) if self.kind.transform else block

@@ -186,7 +186,7 @@ class Learner(nn.Module):
 
     def _space(self) -> HoughSpace:
         side = self.size[1], self.size[0]
-        return self.network.kind.space(side, side, torch.float32, self._device())
+        return self.network.space(side, side)
 
     def _device(self) -> torch.device:
         return self.network.backbone.conv1.weight.device
