@@ -129,6 +129,7 @@ def test_unknown_keys_on_the_command_line_too(write, change, meant):
         ("[optimiser]\nrate = -1", "wanted at least 0"),
         ("[model]\ngating = 'gumble'", "did you mean 'gumbel'"),
         ("[model]\ngating = 'none'\ntransform = false", "nothing to learn"),
+        ("[model]\nmotion = true\nhough = false", "wants model.hough = true"),
         ("[loss\nmu = 1", "is not TOML"),
         ("[loss]\nmu = 1\nmu = 2", "is not TOML"),
     ],

@@ -92,7 +92,13 @@ def test_loss_and_gradients(
 
 @pytest.mark.parametrize("objective", ["strong", "weak"])
 @pytest.mark.parametrize(
-    "kind", [HeadKind(transform=False), HeadKind(hough=False), HeadKind(hough=False, once=True)]
+    "kind",
+    [
+        HeadKind(transform=False),
+        HeadKind(hough=False),
+        HeadKind(hough=False, once=True),
+        HeadKind(once=True, motion=True),
+    ],
 )
 def test_ablations(backbone: ResNet, samples: list[Sample], objective: str, kind: HeadKind) -> None:
     check(backbone, samples[:2], kind, LossConfig(objective=objective))
