@@ -34,7 +34,9 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", default=MODELS)
     arguments = parser.parse_args()
     root = arguments.data / "PF-PASCAL"
-    test = {frozenset((e.source.name, e.target.name)) for e in open_dataset("pf-pascal", root, "test").entries}
+    test = {
+        frozenset((e.source.name, e.target.name)) for e in open_dataset("pf-pascal", root, "test").entries
+    }
     pairs = open_dataset("pf-pascal", root, "val")
     result = {}
     for model in arguments.models:
@@ -47,7 +49,9 @@ def main() -> None:
         ]
         result[model] = compare(model, [pairs[index] for index in chosen])
         print(model, result[model], flush=True)
-    save_result("second_vote", f"python -m benchmarks.second_vote DATA --models {' '.join(arguments.models)}", result)
+    save_result(
+        "second_vote", f"python -m benchmarks.second_vote DATA --models {' '.join(arguments.models)}", result
+    )
 
 
 def compare(model: str, pairs: list[Any]) -> dict[str, Any]:

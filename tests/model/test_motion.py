@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 
 import hypothesis.strategies as st
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
+from PIL import Image
 from torch.testing import assert_close
 
+import dhpf
 from dhpf.model.correlation import correlate
 from dhpf.model.hough import Windows, hough_space, offset_windows
 from dhpf.model.matching import match_cells
@@ -175,3 +178,23 @@ def test_more_cells_find_their_place_when_a_thing_grows_or_turns(scale: float, d
         landed = torch.stack([best // side, best % side], 1)
         right.append(float(((landed - places).norm(dim=1) < 2)[inside].float().mean()))
     assert right[1] > right[0] + 0.2, right
+
+
+@pytest.mark.parametrize("name", ["cheetah", "cheetah_cub"])
+def test_a_real_photo_finds_itself_in_an_enlarged_part_of_it(name: str) -> None:
+    photo = Image.open(dhpf.sample(name)).convert("RGB")
+    left, top, right, bottom = (
+        round(share * side)
+        for share, side in zip((0.3, 0.1, 0.8, 0.9), (*photo.size, *photo.size), strict=True)
+    )
+    part = photo.crop((left, top, right, bottom))  # twice as large across, a quarter larger down
+    inner = np.linspace(0, 1, 12)[1:-1]
+    wanted = np.stack(np.meshgrid(inner * part.width, inner * part.height), axis=-1).reshape(-1, 2)
+    matcher = dhpf.load("resnet50-weak")
+    right_ones = []
+    for motion in (False, True):
+        matcher.network.motion = motion
+        found = matcher.match(photo, part).transfer(wanted + np.array([left, top]))
+        right_ones.append(np.mean(np.linalg.norm((found - wanted) / part.size, axis=1) < 0.03))
+    once, twice = right_ones
+    assert twice > 0.9 and twice > once + 0.15, right_ones
