@@ -71,12 +71,12 @@ def compare(model: str, pairs: list[Any]) -> dict[str, Any]:
             error = (match.transfer(points) - pair.target.points) / b.photo.size
             distance = np.linalg.norm(error, axis=1)
             pck[twice].append([100 * float((distance <= alpha).mean()) for alpha in ALPHAS])
-    once, twice = (np.array(pck[key]) for key in (False, True))
-    difference = twice - once
+    one_vote, two_votes = (np.array(pck[key]) for key in (False, True))
+    difference = two_votes - one_vote
     return {
         "pairs": len(pairs),
-        "pck_once": np.round(once.mean(0), 1).tolist(),
-        "pck_twice": np.round(twice.mean(0), 1).tolist(),
+        "pck_once": np.round(one_vote.mean(0), 1).tolist(),
+        "pck_twice": np.round(two_votes.mean(0), 1).tolist(),
         "standard_error_of_the_difference": np.round(difference.std(0) / len(pairs) ** 0.5, 1).tolist(),
         "match_ms_once": round(statistics.median(taken[False]), 1),
         "match_ms_twice": round(statistics.median(taken[True]), 1),
