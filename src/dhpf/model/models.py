@@ -80,11 +80,11 @@ MODELS: Mapping[str, ModelEntry] = {
                 hours=0.6,
             ),
             figures={
-                PASCAL: "55.4 / 81.2 / 90.9",
-                WILLOW: "38.7 / 68.3 / 82.5",
-                WILLOW_PADDED: "49.0 / 78.4 / 90.3",
-                PASCAL_CLEAN: "54.1 / 79.9 / 90.4 (214 pairs)",
-                LAYERS: "8.4",
+                PASCAL: "59.2 / 82.2 / 91.3",
+                WILLOW: "40.7 / 69.7 / 84.2",
+                WILLOW_PADDED: "51.3 / 80.0 / 91.6",
+                PASCAL_CLEAN: "57.5 / 81.1 / 90.3 (214 pairs)",
+                LAYERS: "8.3",
             },
         ),
         ModelEntry(
