@@ -1,13 +1,13 @@
 """Which trained model is best on held-out pairs: that one is the default.
 
-    dhpf train recipes/resnet50-strong.toml --set data.holdout=0.2 --set run.epochs=10 --out RUN
+    dhpf train recipes/resnet50-strong.toml --set data.holdout=0.2 --out RUN
     python -m benchmarks.default_model DATA FEATURES --instead resnet50-strong=RUN/best.safetensors
 
 The pairs are those that the recipe of ``resnet50-strong-wide`` holds out, of PF-PASCAL and of SPair-71k.
 ``resnet50-strong`` learned from most of their keypoints, so a head of the same recipe that holds out the same
 pairs of PF-PASCAL can be judged instead of it. The record says of how many pairs each has seen photos, the
 weak model without keypoints: such figures are too high. The head that was judged instead for the record in
-``results`` was trained with the code of 86b66e8. FEATURES keeps backbone features.
+``results`` was trained with the code of 2b4f386. FEATURES keeps backbone features.
 """
 
 from __future__ import annotations
