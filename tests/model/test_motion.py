@@ -14,6 +14,7 @@ from torch.testing import assert_close
 
 import dhpf
 from dhpf.model.correlation import correlate
+from dhpf.model.evidence import Evidence
 from dhpf.model.hough import Windows, hough_space, offset_windows
 from dhpf.model.matching import match_cells
 from dhpf.model.motion import motion_space, moved_windows, shared_motion
@@ -148,13 +149,19 @@ def test_second_vote_equals_the_literal_one(compiled: bool, matrix_bytes: int) -
     expected = literal_second_vote(first.appearance, first.votes, size, side)
     space = hough_space((size, size), (size, size), torch.float32, CPU)
     space = space._replace(second=motion_space((size, size), (size, size), torch.float32, CPU))
-    found = match_cells(correlate([a], [b], (side, side), (side, side)), space, matrix_bytes, compiled)
+    correlation = correlate([a], [b], (side, side), (side, side))
+    found = match_cells(correlation, space, matrix_bytes, compiled)
     top = expected.amax(1)
     assert_close(expected.gather(1, found.best[:, None])[:, 0], top, rtol=1e-3, atol=float(top.max()) * 1e-5)
     every = found.votes.of_cells(torch.arange(side * side)).double()
     again = literal.mutual(first.appearance * every)
     assert_close(again / again.max(), expected / expected.max(), rtol=1e-3, atol=1e-5)
     assert float(found.confidence.min()) >= 0 and float(found.confidence.max()) <= 1 + 1e-6
+    evidence = Evidence(correlation, found.votes, found.column_maxima)  # what the scores of a point rest on
+    for row, column in ((0, 0), (3, 5), (7, 2)):
+        scores = evidence.scores(slice(row, row + 1), slice(column, column + 1))
+        assert int(scores.argmax()) == int(found.best[row * side + column])
+        assert float(scores.max()) == pytest.approx(float(found.confidence[row * side + column]), rel=1e-4)
 
 
 @pytest.mark.parametrize(("scale", "degrees"), [(0.6, 0.0), (1.5, 0.0), (1.2, 15.0)])
