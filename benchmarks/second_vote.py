@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def compare(model: str, pairs: list[Any]) -> dict[str, Any]:
-    """PCK (0.1 of the input's side, as the protocol ``dhpf`` has it) and milliseconds, once and twice."""
+    """PCK at the shares of the photo's sides of the protocol ``dhpf``, and milliseconds, once and twice."""
     matcher = load(model)
     pck: dict[bool, list[list[float]]] = {False: [], True: []}
     taken: dict[bool, list[float]] = {False: [], True: []}

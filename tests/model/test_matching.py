@@ -11,6 +11,7 @@ from torch.testing import assert_close
 from dhpf.model.correlation import FactoredCorrelation, correlate
 from dhpf.model.hough import Votes, grid_cells, hough_space, offset_windows, spread_votes, sum_by_offset
 from dhpf.model.matching import Block, CompiledPasses, TorchPasses, match_cells
+from dhpf.model.motion import motion_space
 from tests import literal
 
 side = st.integers(16, 120)
@@ -99,11 +100,13 @@ def test_compiled_and_torch_passes_agree_on_every_block() -> None:
             assert_close(value, expected_value)
 
 
+@pytest.mark.parametrize("twice", [False, True])
 @pytest.mark.parametrize("threads", [1, 2, 5])
-def test_result_does_not_depend_on_the_number_of_threads(threads: int) -> None:
+def test_result_does_not_depend_on_the_number_of_threads(threads: int, twice: bool) -> None:
     generator = torch.Generator().manual_seed(1)
     a, b = ([torch.randn(16, s, s, generator=generator) for s in (24, 12, 6)] for _ in range(2))
-    space = hough_space((96, 96), (96, 96), torch.float32, torch.device("cpu"))
+    size = (96, 96), (96, 96), torch.float32, torch.device("cpu")
+    space = hough_space(*size)._replace(second=motion_space(*size) if twice else None)
     before = torch.get_num_threads()
     correlation = correlate(a, b, (24, 24), (24, 24))
     expected = match_cells(correlation, space)
