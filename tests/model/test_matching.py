@@ -101,6 +101,18 @@ def test_compiled_and_torch_passes_agree_on_every_block() -> None:
 
 
 @pytest.mark.parametrize("twice", [False, True])
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("side", [4, 15, 60])
+def test_where_nothing_correlates_there_is_no_confidence(side: int, compiled: bool, twice: bool) -> None:
+    ones, grid_size = torch.ones(8, side, side), (side, side)
+    size = (4 * side, 4 * side), (4 * side, 4 * side), torch.float32, torch.device("cpu")
+    space = hough_space(*size)._replace(second=motion_space(*size) if twice else None)
+    found = match_cells(correlate([ones], [-ones], grid_size, grid_size), space, compiled=compiled)
+    assert not found.confidence.any()
+    assert not found.best.any()  # of equal targets, the first
+
+
+@pytest.mark.parametrize("twice", [False, True])
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_result_does_not_depend_on_the_number_of_threads(threads: int, twice: bool) -> None:
     generator = torch.Generator().manual_seed(1)

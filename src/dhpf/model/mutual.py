@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-TINY = 1e-30  # stands in for an all-zero row's or column's maximum
+# Stands in for an all-zero row's or column's maximum. The compiled filter may multiply the reciprocals of
+# both first, so these must have a product in float32: else 0 times infinity is no number.
+TINY = 1e-18
 
 
 def mutual_filter(confidence: Tensor, row_maxima: Tensor, column_maxima: Tensor) -> Tensor:
