@@ -23,9 +23,10 @@ from dhpf.images import DEVIATION, MEAN
 from dhpf.model.backbone import ResNet
 from dhpf.model.checkpoint import import_published
 from dhpf.model.hough import hough_space, spread_votes
-from dhpf.model.matching import Block, TorchPasses, match_cells
+from dhpf.model.matching import match_cells
 from dhpf.model.mutual import mutual_filter
 from dhpf.model.network import DHPF
+from dhpf.model.passes import Block, TorchPasses
 from dhpf.model.transfer import Neighbourhoods, cell_offsets
 from dhpf.model.weights import ASSETS, BACKBONES, load_strictly, read_state
 

@@ -23,7 +23,7 @@ from dhpf.losses.weak import correlation_entropy, weak_loss
 from dhpf.model.correlation import PUBLISHED_EPSILON, Grid
 from dhpf.model.gating import gumbel_noise
 from dhpf.model.hough import hough_space, spread_votes, sum_by_offset
-from dhpf.model.motion import motion_space, moved_windows, shared_motion
+from dhpf.model.motion import BOLDNESS, Direction, motion_space, moved_windows, shared_motion
 from dhpf.model.mutual import TINY
 from dhpf.model.transfer import Neighbourhoods, cell_offsets
 from dhpf.model.transform import RHO
@@ -119,14 +119,17 @@ def _votes(appearance: Tensor, grid: Grid, learner: Learner) -> Tensor:
     votes = torch.stack([spread_votes(table, 0, grid[0], grid, grid) for table in voted])
     if not learner.network.motion or learner.config.objective == "weak":
         return votes
-    value, best = _mutual(appearance * votes).max(2)
     again = motion_space(size, size, appearance.dtype, appearance.device)
-    for n, own in enumerate(appearance):
-        windows = moved_windows(shared_motion(best[n], value[n] / votes[n].max(), grid, grid), grid)
-        table = own.new_zeros(len(again.vertical), len(again.horizontal))
-        every = torch.arange(len(own))
-        windows.add(table, every, own)
-        votes[n] = windows.read(again.votes(table), every)
+    every = torch.arange(appearance.shape[1])
+    for boldness in BOLDNESS:
+        filtered = _mutual(appearance * votes)
+        forward, backward = filtered.max(2), filtered.max(1)
+        for n, own in enumerate(appearance):
+            there, back = (Direction(found.indices[n], found.values[n]) for found in (forward, backward))
+            windows = moved_windows(shared_motion(there, back, grid, grid, boldness), grid)
+            table = own.new_zeros(len(again.vertical), len(again.horizontal))
+            windows.add(table, every, own)
+            votes[n] = windows.read(again.votes(table), every)
     return votes
 
 

@@ -10,8 +10,9 @@ from torch.testing import assert_close
 
 from dhpf.model.correlation import FactoredCorrelation, correlate
 from dhpf.model.hough import Votes, grid_cells, hough_space, offset_windows, spread_votes, sum_by_offset
-from dhpf.model.matching import Block, CompiledPasses, TorchPasses, match_cells
+from dhpf.model.matching import match_cells
 from dhpf.model.motion import motion_space
+from dhpf.model.passes import Block, CompiledPasses, TorchPasses
 from tests import literal
 
 side = st.integers(16, 120)

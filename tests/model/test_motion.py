@@ -1,4 +1,4 @@
-"""The second vote: motions that are known, an independent literal implementation, windows by hand."""
+"""Votes about a motion: motions that are known, an independent literal implementation, windows by hand."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dhpf.model.correlation import correlate
 from dhpf.model.evidence import Evidence
 from dhpf.model.hough import Windows, hough_space, offset_windows
 from dhpf.model.matching import match_cells
-from dhpf.model.motion import motion_space, moved_windows, shared_motion
+from dhpf.model.motion import Direction, motion_space, moved_windows, shared_motion
 from tests import literal
 
 CPU = torch.device("cpu")
@@ -63,26 +63,26 @@ def test_finds_the_motion_that_most_confident_matches_share(linear: torch.Tensor
     best[astray] = torch.randint(len(best), (int(astray.sum()),), generator=generator)
     confidence = 0.5 + torch.rand(len(best), generator=generator)
     confidence[~inside] *= 0.2
-    found = shared_motion(best, confidence, GRID, GRID)
+    found = shared_motion(Direction(best, confidence), None, GRID, GRID)
     assert float((found - places)[inside].norm(dim=1).max()) < 1.5  # targets were rounded to whole cells
 
 
 def test_an_exact_shift_is_found_exactly() -> None:
     places = landing(turned(0, 1), (4.0, -2.0))
     best, inside = nearest_targets(places)
-    found = shared_motion(best, inside.float(), GRID, GRID)
+    found = shared_motion(Direction(best, inside.float()), None, GRID, GRID)
     assert_close(found, places, rtol=0, atol=1e-9)
 
 
 def test_without_any_confidence_nothing_moves() -> None:
     nothing = torch.zeros(1200)
-    found = shared_motion(nothing.long(), nothing, GRID, GRID)
+    found = shared_motion(Direction(nothing.long(), nothing), None, GRID, GRID)
     assert_close(found, cells(GRID).double(), rtol=0, atol=1e-9)
 
 
 def test_grids_of_two_sizes_are_compared_in_shares_of_the_photo() -> None:
     best = (cells((20, 20)) // 2 * torch.tensor([10, 1])).sum(1)  # the same place in a grid of half the size
-    found = shared_motion(best, torch.ones(400), (20, 20), (10, 10))
+    found = shared_motion(Direction(best, torch.ones(400)), None, (20, 20), (10, 10))
     assert float((found - cells((20, 20)) / 2).abs().max()) < 0.5
 
 
@@ -118,12 +118,9 @@ def test_adding_is_the_adjoint_of_reading(height: int, width: int, count: int, s
     assert_close((sums * table).sum(), (values * windows.read(table, torch.arange(count))).sum())
 
 
-def literal_second_vote(appearance: torch.Tensor, first: torch.Tensor, size: int, grid: int) -> torch.Tensor:
-    """Filtered confidence after the second vote, match by match; square photos of one size."""
-    filtered = literal.mutual(appearance * first)
-    value, best = filtered.max(1)
-    places = shared_motion(best, value / first.max(), (grid, grid), (grid, grid)).round()
-    places = places.clamp(-(grid // 2), grid - 1 + grid // 2)
+def literal_vote(appearance: torch.Tensor, places: torch.Tensor, size: int, grid: int) -> torch.Tensor:
+    """Votes for offsets from the given places, match by match; square photos of one size."""
+    places = places.round().clamp(-(grid // 2), grid - 1 + grid // 2)
     offset = cells((grid, grid))[None].double() - places[:, None]  # (N, N', 2)
     bins = offset * (4 / (2 * size / math.sqrt(8192)))
     profile = literal.gaussian_7x7()[3] / literal.gaussian_7x7()[3].sum()
@@ -135,18 +132,57 @@ def literal_second_vote(appearance: torch.Tensor, first: torch.Tensor, size: int
         near = (distance.abs() <= 3.5).all(1)
         gaussian = torch.exp(-distance.square().sum(1) / (2 * variance)) * near
         votes[n] = (gaussian * weight).sum() * profile[3] ** 2
-    return literal.mutual(appearance * votes.view_as(appearance))
+    return votes.view_as(appearance)
+
+
+def literal_votes_again(appearance: torch.Tensor, votes: torch.Tensor, size: int, grid: int) -> torch.Tensor:
+    """Filtered confidence after a vote about a bold motion and another about one that is not."""
+    for boldness in (1.5, 1.0):
+        filtered = literal.mutual(appearance * votes)
+        value, best = filtered.max(1)
+        value_b, best_b = filtered.max(0)
+        ends = (Direction(best, value), Direction(best_b, value_b))
+        votes = literal_vote(
+            appearance, shared_motion(*ends, (grid, grid), (grid, grid), boldness), size, grid
+        )
+    return literal.mutual(appearance * votes)
+
+
+def test_both_directions_say_more_than_one() -> None:
+    places = landing(turned(0, 0.7), (1.0, 2.0))
+    there, inside = nearest_targets(places)
+    back, inside_b = nearest_targets(landing(torch.linalg.inv(turned(0, 0.7)), (-1 / 0.7, -2 / 0.7)))
+    generator = torch.Generator().manual_seed(1)
+    astray = torch.rand(len(there), generator=generator) < 0.9
+    there = torch.where(astray, torch.randint(len(there), there.shape, generator=generator), there)
+    forward, backward = Direction(there, inside.float()), Direction(back, inside_b.float())
+    errors = [
+        float((shared_motion(forward, other, GRID, GRID) - places).norm(dim=1).max())
+        for other in (None, backward)
+    ]
+    assert errors[1] < 0.5 * errors[0], errors
+
+
+def test_boldness_scales_what_is_not_a_shift() -> None:
+    best, inside = nearest_targets(landing(turned(0, 0.8), (1.0, -2.0)))
+    shift, fitted, bold = (
+        shared_motion(Direction(best, inside.float()), None, GRID, GRID, boldness)
+        for boldness in (0.0, 1.0, 1.5)
+    )
+    moved = shift - cells(GRID)
+    assert_close(moved, moved[:1].expand_as(moved))  # the same for every cell
+    assert_close(bold - shift, 1.5 * (fitted - shift))
 
 
 @pytest.mark.parametrize(("compiled", "matrix_bytes"), [(True, 10**9), (True, 0), (False, 10**9), (False, 0)])
-def test_second_vote_equals_the_literal_one(compiled: bool, matrix_bytes: int) -> None:
+def test_votes_about_motions_equal_the_literal_ones(compiled: bool, matrix_bytes: int) -> None:
     generator = torch.Generator().manual_seed(3)
     side, size = 8, 32
     a = torch.rand(12, side, side, generator=generator)
     b = torch.nn.functional.interpolate(a[None, :, 1:7, 1:6], (side, side), mode="bilinear")[0]
     b = b + 0.2 * torch.rand(12, side, side, generator=generator)
     first = literal.match([a.double()], [b.double()], (side, side), (side, side), (size, size), (size, size))
-    expected = literal_second_vote(first.appearance, first.votes, size, side)
+    expected = literal_votes_again(first.appearance, first.votes, size, side)
     space = hough_space((size, size), (size, size), torch.float32, CPU)
     space = space._replace(second=motion_space((size, size), (size, size), torch.float32, CPU))
     correlation = correlate([a], [b], (side, side), (side, side))

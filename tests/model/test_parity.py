@@ -12,8 +12,9 @@ from dhpf.model.backbone import ResNet
 from dhpf.model.correlation import FactoredCorrelation, correlate
 from dhpf.model.gating import LayerGates
 from dhpf.model.hough import hough_space, spread_votes
-from dhpf.model.matching import Block, TorchPasses, match_cells
+from dhpf.model.matching import match_cells
 from dhpf.model.mutual import mutual_filter
+from dhpf.model.passes import Block, TorchPasses
 from dhpf.model.transfer import Neighbourhoods, cell_offsets
 from tests import literal
 

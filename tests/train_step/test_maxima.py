@@ -7,7 +7,7 @@ import torch
 
 from dhpf.model.correlation import FactoredCorrelation, correlate
 from dhpf.model.hough import EqualVotes, hough_space, spread_votes
-from dhpf.model.matching import Block, TorchPasses
+from dhpf.model.passes import Block, TorchPasses
 from dhpf.train.maxima import best_matches
 
 GRID = (11, 9)

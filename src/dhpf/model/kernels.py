@@ -257,3 +257,38 @@ def best_rows(
                             break
             best[row, x] = where
             value[row, x] = highest
+
+
+@compiled
+def best_columns(
+    start: int,
+    stop: int,
+    first: int,
+    block: Floats,
+    votes: Floats,
+    top: Integers,
+    left: Integers,
+    line_maxima: Floats,
+    tiny: float,
+    best: Integers,
+    value: Floats,
+) -> None:
+    """Each target cell's best source of this range (H', W'), and c^3 / (row maximum): its filtered confidence
+    but for the column's own maximum."""
+    width = block.shape[1]
+    height_b, width_b = value.shape
+    for row in range(start, stop):
+        for x in range(width):
+            upper, shift = top[first + row, x], left[first + row, x]
+            of_row = np.float32(1) / max(line_maxima[row, x].max(), np.float32(tiny))
+            cell = (first + row) * width + x
+            for ty in range(height_b):
+                line = block[row, x, ty * width_b : (ty + 1) * width_b]
+                vote = votes[upper + ty, shift : shift + width_b]
+                highest, where = value[ty], best[ty]
+                for tx in range(width_b):
+                    confidence = line[tx] * vote[tx]
+                    share = confidence * (confidence * (confidence * of_row))
+                    better = share > highest[tx]
+                    highest[tx] = share if better else highest[tx]
+                    where[tx] = cell if better else where[tx]

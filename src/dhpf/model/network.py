@@ -65,7 +65,8 @@ class HyperpixelFlow(nn.Module, ABC):
         super().__init__()
         self.backbone = backbone
         self.epsilon = PUBLISHED_EPSILON  # set to 0 for the paper's plain cosine
-        self.motion = False  # matches vote a second time; can be set for any model
+        self.motion = False  # matches vote again; can be set for any model
+        self.closer = False  # whoever has the photos matches them once more, closer; can be set, too
 
     @abstractmethod
     def candidates(self) -> Sequence[int]:
@@ -151,7 +152,8 @@ class HeadKind:
     transform: bool = True  # reduce chosen blocks by 1x1 convolutions
     hough: bool = True  # geometric votes
     once: bool = False  # the gate enters the correlation once; as published it enters squared
-    motion: bool = False  # matches vote a second time, for offsets from the motion that they share
+    motion: bool = False  # matches vote again, for offsets from the motion that they share
+    closer: bool = False  # the parts that both photos show are matched once more, enlarged
 
 
 class DHPF(HyperpixelFlow):
@@ -160,7 +162,7 @@ class DHPF(HyperpixelFlow):
     def __init__(self, backbone: ResNet, kind: HeadKind | None = None) -> None:
         super().__init__(backbone)
         self.kind = kind or HeadKind()
-        self.motion = self.kind.motion
+        self.motion, self.closer = self.kind.motion, self.kind.closer
         self.gates = LayerGates(backbone.channels, self.kind.gating)
         self.transforms = nn.ModuleList(Transform(c) for c in backbone.channels if self.kind.transform)
 

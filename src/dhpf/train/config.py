@@ -21,7 +21,8 @@ class ModelConfig:
     transform: bool = True
     hough: bool = True
     once: bool = True  # the gate enters the correlation once, so that layers that are off learn too
-    motion: bool = False  # matches vote a second time, for offsets from the affine motion that they share
+    motion: bool = False  # matches vote again, for offsets from the affine motion that they share
+    closer: bool = False  # the head, when it is used, looks closer at what both photos show
     init: str = "random"  # random, or principal: transformations begin as principal directions of features
     start: str = ""  # a model or head file to begin with
 
@@ -160,7 +161,7 @@ def make_config(content: Mapping[str, Any], place: str) -> Config:
     if config.model.gating == "none" and not config.model.transform:
         raise InputError(f"{place}: nothing to learn: model.gating = none and model.transform = false")
     if config.model.motion and not config.model.hough:
-        raise InputError(f"{place}: model.motion = true is a second vote; it wants model.hough = true")
+        raise InputError(f"{place}: model.motion = true votes again; it wants model.hough = true")
     return config
 
 

@@ -234,7 +234,7 @@ class Run:
 
 def _build(config: Config) -> DHPF:
     model = config.model
-    kind = HeadKind(model.gating, model.transform, model.hough, model.once, model.motion)
+    kind = HeadKind(model.gating, model.transform, model.hough, model.once, model.motion, model.closer)
     if model.start:
         return load_head_for_training(model.start, model.backbone, kind)
     return DHPF(load_backbone(model.backbone), kind)

@@ -15,7 +15,7 @@ from torch import Tensor
 from ..model.correlation import FactoredCorrelation, empty_matrix
 from ..model.hough import HoughSpace, Votes, offset_windows, spread_votes
 from ..model.kernels import Floats, Integers, compiled
-from ..model.matching import Block, CompiledPasses, TorchPasses
+from ..model.passes import Block, CompiledPasses, TorchPasses
 
 
 class BestMatches(NamedTuple):
