@@ -36,6 +36,8 @@ class Match:
     model: str
     layers: tuple[int, ...]  # the layers that were used
     layer_probability: NDArray[np.float32] | None = None  # (L,) how sure each gate was to be on, with gates
+    # (h, w, 2) what a closer look adds to the cells' displacements, in pixels of the network's input
+    closer: NDArray[np.float64] | None = field(default=None, repr=False)
     evidence: Evidence | None = field(default=None, repr=False)  # what :meth:`scores` needs; not pickled
 
     def transfer(self, points: ArrayLike) -> Points:
@@ -194,7 +196,8 @@ class Match:
 
     @cached_property
     def _offsets(self) -> Neighbourhoods:
-        return Neighbourhoods(cell_offsets(self.best, self.grids[0], self.grids[1][1]))
+        offsets = cell_offsets(self.best, self.grids[0], self.grids[1][1])
+        return Neighbourhoods(offsets if self.closer is None else offsets + self.closer)
 
     @cached_property
     def _confidences(self) -> Neighbourhoods:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 from PIL import Image
 
+from .closer import look_closer
 from .errors import InputError
 from .images import ImageLike, read_image, to_input
 from .match import Match
@@ -94,17 +95,24 @@ class Matcher:
         """
         a, b = self._seen(source, "source"), self._seen(target, "target")
         result = self.network.match(a.features, b.features, self.matrix_bytes, keep_evidence=evidence)
+        grids = a.features.grid, b.features.grid
+        closer = None
+        if self.network.closer:
+            closer = look_closer(
+                self.network, (a.photo, b.photo), self.size, result, grids, self.matrix_bytes
+            )
         probability = None if result.probability is None else result.probability[0].cpu().numpy()
         return Match(
             source=a.photo,
             target=b.photo,
             best=result.best[0].cpu().numpy(),
             cell_confidence=result.confidence[0].cpu().numpy(),
-            grids=(a.features.grid, b.features.grid),
+            grids=grids,
             size=self.size,
             model=self.name,
             layers=result.layers[0],
             layer_probability=probability,
+            closer=closer,
             evidence=result.evidence[0] if evidence else None,
         )
 
