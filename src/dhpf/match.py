@@ -67,7 +67,8 @@ class Match:
 
         It is the filtered confidence (after Hough voting and the mutual filter) of the cells that
         :meth:`transfer` averages over, averaged, on the scale of :attr:`confidence`. The cell in row r and
-        column c lies at (4 c, 4 r) of the network's input.
+        column c lies at (4 c, 4 r) of the network's input. It is about the whole photos: where the model
+        also looks closer, a point may land beside the highest score.
 
         Parameters
         ----------

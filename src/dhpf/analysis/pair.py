@@ -92,7 +92,7 @@ class PairStudy:
 def study_pair(
     matcher: Matcher, source: ImageLike, target: ImageLike, points: ArrayLike | None = None
 ) -> PairStudy:
-    """Match two photos, then again with every single layer changed.
+    """Match two photos, whole and without a closer look, then again with every single layer changed.
 
     Parameters
     ----------

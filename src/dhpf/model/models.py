@@ -72,7 +72,7 @@ MODELS: Mapping[str, ModelEntry] = {
         ModelEntry(
             name="resnet50-strong",
             backbone="resnet50-msra",
-            description="dynamic hyperpixels, two votes, trained on PF-PASCAL and alike photos; bundled",
+            description="dynamic hyperpixels, a closer look, trained on PF-PASCAL and alike photos; bundled",
             training=Training(
                 data="240 of PF-PASCAL's validation pairs, no test pair; alike photos of it and SPair-71k",
                 recipe="resnet50-strong.toml",

@@ -55,14 +55,19 @@ def features_of(stored: StoredFeatures, size: tuple[int, int]) -> Features:
 def pair_pck(
     pair: Pair, best: np.ndarray, a: Features, b: Features, size: tuple[int, int], dataset: str
 ) -> float:
-    """Share of the pair's points that land within alpha of the data set's length, in pixels of the input."""
-    to_input = [np.array(size) / photo.size for photo in (pair.source, pair.target)]
-    points, truth = pair.source.points * to_input[0], pair.target.points * to_input[1]
+    """PCK of one pair from the best target of each source cell."""
+    points = pair.source.points * (np.array(size) / pair.source.size)
     offsets = Neighbourhoods(cell_offsets(best, a.grid, b.grid[1]))
-    predicted = points + offsets.mean(points[:, 0], points[:, 1])
+    return points_pck(pair, points + offsets.mean(points[:, 0], points[:, 1]), size, dataset)
+
+
+def points_pck(pair: Pair, predicted: np.ndarray, size: tuple[int, int], dataset: str) -> float:
+    """Share of the pair's points that land within alpha of the data set's length, in pixels of the input."""
+    scale = np.array(size) / pair.target.size
+    truth = pair.target.points * scale
     threshold = DATASETS[dataset].threshold if dataset in DATASETS else "image"
     if threshold == "box" and pair.target.box is not None:
-        length = ((pair.target.box[2:] - pair.target.box[:2]) * to_input[1]).max()
+        length = ((pair.target.box[2:] - pair.target.box[:2]) * scale).max()
     elif threshold == "keypoints":
         length = (truth.max(axis=0) - truth.min(axis=0)).max()
     else:
