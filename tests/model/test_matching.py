@@ -99,6 +99,10 @@ def test_compiled_and_torch_passes_agree_on_every_block() -> None:
             expected_index, expected_value = plain.best(block, q, votes, rows, columns)
             assert torch.equal(index, expected_index)
             assert_close(value, expected_value)
+            index, value = compiled.best_of_columns(block, q, votes, lines, columns)
+            expected_index, expected_value = plain.best_of_columns(block, q, votes, rows, columns)
+            assert torch.equal(index, expected_index)
+            assert_close(value, expected_value)
 
 
 @pytest.mark.parametrize("twice", [False, True])
