@@ -17,7 +17,7 @@ ROWS = (
     ("errors", "__version__"),
     ("files", "memory", "processes", "samples", "points", "images", "pair_list"),
     ("model",),
-    ("match", "matcher"),
+    ("closer", "match", "matcher"),
     ("outputs", "many"),
     ("data",),
     ("losses", "evaluate"),

@@ -81,8 +81,8 @@ MODELS: Mapping[str, ModelEntry] = {
             ),
             figures={
                 PASCAL: "61.5 / 84.3 / 92.5",
-                WILLOW: "40.7 / 69.7 / 84.2",
-                WILLOW_PADDED: "51.3 / 80.0 / 91.6",
+                WILLOW: "44.3 / 72.3 / 86.0",
+                WILLOW_PADDED: "54.6 / 82.3 / 92.9",
                 PASCAL_CLEAN: "60.0 / 83.6 / 91.7 (214 pairs)",
                 LAYERS: "16.6",
             },
