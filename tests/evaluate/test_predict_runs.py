@@ -147,3 +147,18 @@ def test_parts_of_another_run_are_refused(
     (tmp_path / "p.npz.part-0").write_bytes(interrupted)
     with pytest.raises(InputError, match=r"p\.npz\.part-0 holds a run with another size; remove it"):
         predict(matcher, pairs, tmp_path / "p.npz")
+
+
+@pytest.mark.parametrize("how", ["motion", "closer"])
+def test_parts_that_were_matched_in_another_way_are_refused(
+    how: str,
+    interrupted: bytes,
+    pairs: PairDataset,
+    quick: Matcher,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "p.npz.part-0").write_bytes(interrupted)
+    monkeypatch.setattr(quick.network, how, True)
+    with pytest.raises(InputError, match=rf"p\.npz\.part-0 holds a run with another {how}; remove it"):
+        predict(quick, pairs, tmp_path / "p.npz")

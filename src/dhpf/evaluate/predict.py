@@ -143,6 +143,8 @@ def _about(matcher: Matcher, dataset: PairDataset, split: str, direction: str) -
         "model": matcher.name,
         "layers": list(matcher.network.candidates()),
         "weights": weights.hexdigest(),
+        "motion": matcher.network.motion,
+        "closer": matcher.network.closer,
         "size": matcher.size,
         "device": matcher.device.type,
         "commit": code_version(),

@@ -2,7 +2,7 @@
 
 Voting needs all of p(m_a) before any vote is known, and the mutual filter needs all votes before any
 column maximum is known: three passes over the matrix, in blocks of source grid rows. Each vote about a motion
-(``motion.py``) has three more. The matrix is kept between passes where it fits the memory bound, otherwise
+(``motion.py``) has four more. The matrix is kept between passes where it fits the memory bound, otherwise
 its blocks are computed anew in each pass.
 
 H, W source grid  H', W' target grid  N = H*W  N' = H'*W'  k source grid rows of one block
