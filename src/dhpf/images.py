@@ -33,9 +33,6 @@ TURNS = {  # how to undo each EXIF orientation
     8: Image.Transpose.ROTATE_90,
 }
 
-MEAN = (0.485, 0.456, 0.406)
-DEVIATION = (0.229, 0.224, 0.225)
-
 
 def read_image(image: ImageLike, name: str = "image") -> Image.Image:
     """Read a photo as upright 8-bit RGB; what is transparent becomes white.
@@ -62,12 +59,14 @@ def read_image(image: ImageLike, name: str = "image") -> Image.Image:
     raise InputError(f"{name} is a {type(image).__name__}; give a path, PIL image, NumPy array or tensor")
 
 
-def to_input(photo: Image.Image, size: tuple[int, int]) -> torch.Tensor:
+def to_input(
+    photo: Image.Image, size: tuple[int, int], mean: tuple[float, ...], std: tuple[float, ...]
+) -> torch.Tensor:
     """Resize an RGB photo to ``size`` (width, height) and normalise: (1, 3, height, width), float32."""
     import torch
 
     resized = np.asarray(photo.resize(size, Image.Resampling.BILINEAR), np.float32) / 255
-    normalised = (resized - np.array(MEAN, np.float32)) / np.array(DEVIATION, np.float32)
+    normalised = (resized - np.array(mean, np.float32)) / np.array(std, np.float32)
     return torch.from_numpy(normalised).permute(2, 0, 1)[None]
 
 

@@ -14,7 +14,7 @@ from .matcher import Matcher, PhotoFeatures, load
 from .outputs import Outputs
 from .pair_list import Job, by_locality, read_jobs
 from .points import read_points
-from .processes import share, wait_for_others
+from .processes import rank_and_world_size, wait_for_others
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def run(pairs: Path, folder: Path, wanted: Wanted, cache_bytes: int, device: str
     from rich.progress import track
 
     listed = read_jobs(pairs)
-    rank, world = share()
+    rank, world = rank_and_world_size()
     _claim(folder, wanted, listed.jobs, pairs, first=rank == 0)
     jobs = by_locality(listed.jobs)
     mine = jobs[len(jobs) * rank // world : len(jobs) * (rank + 1) // world]

@@ -19,7 +19,7 @@ from ..errors import InputError
 from ..files import check_writable
 from ..matcher import Matcher
 from ..pair_list import Job, by_locality
-from ..processes import share, wait_for_others
+from ..processes import rank_and_world_size, wait_for_others
 from .parts import Parts, Skip
 from .pipeline import Pipeline, worker_threads
 from .predictions import PairPrediction, Predictions
@@ -86,7 +86,7 @@ def predict(
         raise InputError(f"direction {direction!r}; wanted: {' or '.join(DIRECTIONS)}")
     if len(dataset) == 0:
         raise InputError(f"{dataset.root}: the split {dataset.split} of {dataset.name} is empty")
-    rank, world = share()
+    rank, world = rank_and_world_size()
     order = order_of_pairs(dataset)
     mine = order[len(order) * rank // world : len(order) * (rank + 1) // world]
     about = _about(matcher, dataset, split or dataset.split, direction)

@@ -1,4 +1,4 @@
-"""A run on disk: the best and the last head, and all that is needed to go on exactly where it stopped."""
+"""A run on disk: the best and the last head, and all that is needed to resume exactly where it stopped."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from torch import Tensor, nn
 
 from ..errors import InputError
 from ..files import write_atomically
-from ..model.checkpoint import save_head
-from ..model.network import DHPF
 from .config import Config, differences
 
 FORMAT = "dhpf-training"
@@ -33,6 +31,7 @@ class Progress:
     seconds: float = 0.0
     best: float = -1.0  # mean validation PCK of the best epoch
     history: list[dict[str, float]] = field(default_factory=list)  # one entry an epoch
+    sums: dict[str, float] = field(default_factory=dict)  # of the terms of this epoch's steps
 
 
 def save_state(
@@ -43,15 +42,15 @@ def save_state(
     modules: Mapping[str, nn.Module],
     optimiser: torch.optim.Optimizer,
 ) -> None:
-    """Write the file to go on from: all of it, or nothing."""
+    """Write the file to resume from: all of it, or nothing."""
     tensors = {
-        f"{prefix}.{key}": value.detach().clone().contiguous()
+        f"{prefix}.{key}": value.detach().cpu().clone().contiguous()
         for prefix, module in modules.items()
         for key, value in module.state_dict().items()
     }
     for number, state in optimiser.state_dict()["state"].items():
         for key, value in state.items():
-            tensors[f"optimiser.{number}.{key}"] = torch.as_tensor(value).detach().clone().contiguous()
+            tensors[f"optimiser.{number}.{key}"] = torch.as_tensor(value).detach().cpu().clone().contiguous()
     about = {"config": asdict(config), "progress": asdict(progress), "commit": commit}
     content = save(tensors, {"format": FORMAT, "about": json.dumps(about)})
     write_atomically(folder / STATE, lambda place: place.write_bytes(content))
@@ -60,8 +59,8 @@ def save_state(
 def load_state(
     folder: Path, config: Config, modules: Mapping[str, nn.Module], optimiser: torch.optim.Optimizer
 ) -> Progress:
-    """Go on from the file; it must be of the same recipe."""
-    about = read_about(folder / STATE)
+    """Resume from the file; it must be of the same recipe."""
+    about, tensors = _read(folder / STATE)
     before, now = about["config"], json.loads(json.dumps(asdict(config)))
     changed = [key for key in differences(before, now) if key not in FREE_TO_CHANGE]
     if changed:
@@ -69,59 +68,33 @@ def load_state(
             f"{folder} holds a run with other settings ({', '.join(changed)}); "
             "resume it with the same recipe, or choose another --out"
         )
-    tensors = load_file(folder / STATE)
-    for prefix, module in modules.items():
-        own = {
-            key.removeprefix(f"{prefix}."): v for key, v in tensors.items() if key.startswith(f"{prefix}.")
-        }
-        module.load_state_dict(own)
-    state: dict[int, dict[str, Tensor]] = {}
-    for key, value in tensors.items():
-        kind, number, *name = key.split(".")
-        if kind == "optimiser":
-            state.setdefault(int(number), {})[name[0]] = value
-    optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
-    return Progress(**about["progress"])
+    try:
+        for prefix, module in modules.items():
+            start = f"{prefix}."
+            own = {key.removeprefix(start): v for key, v in tensors.items() if key.startswith(start)}
+            module.load_state_dict(own)
+        state: dict[int, dict[str, Tensor]] = {}
+        for key, value in tensors.items():
+            kind, number, *name = key.split(".")
+            if kind == "optimiser":
+                state.setdefault(int(number), {})[name[0]] = value
+        optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
+        return Progress(**about["progress"])
+    except (RuntimeError, ValueError, KeyError, TypeError, IndexError):
+        raise InputError(f"{folder / STATE} does not fit this recipe, or was changed; choose another --out") from None
 
 
-def read_about(path: Path) -> dict[str, Any]:
-    """What a state file says of itself."""
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """What a state file says of itself, and its tensors."""
+    damaged = InputError(f"{path} is not a training state of this program, or it is damaged; choose another --out")
     try:
         with safe_open(path, "pt") as stream:
             metadata = stream.metadata() or {}
-    except (SafetensorError, OSError):
-        raise InputError(f"{path} is not a training state, or it is damaged; choose another --out") from None
-    if metadata.get("format") != FORMAT:
-        raise InputError(f"{path} is not a training state of this program; choose another --out")
-    about: dict[str, Any] = json.loads(metadata["about"])
-    return about
-
-
-def save_trained(
-    path: Path,
-    network: DHPF,
-    head: nn.Module,
-    config: Config,
-    commit: str,
-    progress: Progress,
-    training_images: list[str] | None,
-) -> None:
-    """Write a head that ``--model`` takes, which says how it was made.
-
-    Parameters
-    ----------
-    training_images
-        Names of all photos that it has learned from; None if they are not known.
-    """
-    metadata = {
-        "backbone": config.model.backbone,
-        "kind": json.dumps(asdict(network.kind)),
-        "config": json.dumps(asdict(config)),
-        "commit": commit,
-        "metrics": json.dumps(progress.history[-1] if progress.history else {}),
-        "hours": f"{progress.seconds / 3600:.2f}",
-    }
-    if training_images is not None:
-        metadata["training_images"] = "\n".join(training_images)
-    state = {k: v for k, v in head.state_dict().items() if not k.endswith("num_batches_tracked")}
-    save_head(path, state, metadata)
+        if metadata.get("format") != FORMAT:
+            raise damaged
+        about = json.loads(metadata["about"])
+        if not isinstance(about, dict) or not isinstance(about.get("config"), dict):
+            raise damaged
+        return about, load_file(path)
+    except (SafetensorError, OSError, ValueError, KeyError, RecursionError):
+        raise damaged from None

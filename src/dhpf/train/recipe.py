@@ -7,13 +7,28 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError
+from ..errors import InputError, unknown
 from .config import Config, make_config
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
+
+
+RECIPES = Path(__file__).parent.parent / "recipes"
+
+
+def find_recipe(name: str) -> Path:
+    """A recipe's file, or the one of that name in the package: ``resnet50-strong``, ``ablation/mu-0.3``."""
+    path = Path(name)
+    inside = RECIPES / f"{name}.toml"
+    if path.suffix == ".toml" or path.exists() or RECIPES not in inside.resolve().parents:
+        return path
+    if not inside.exists():
+        known = sorted(one.relative_to(RECIPES).with_suffix("").as_posix() for one in RECIPES.rglob("*.toml"))
+        raise unknown("recipe", name, known)
+    return inside
 
 
 def read_recipe(path: Path, changes: Iterable[str] = ()) -> Config:

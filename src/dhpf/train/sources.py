@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from ..data.alike import AlikePairs
+from ..data.pseudo_pairs import PseudoPairs
 from ..data.pairs import Annotation, Entry, Pair, PairDataset
 from ..data.registry import find_dataset, open_dataset
 from ..data.synthetic import SyntheticPairs
@@ -21,7 +21,7 @@ from ..files import cache_folder
 from .config import DataConfig
 
 SYNTHETIC = "folder:"
-ALIKE = "alike:"
+PSEUDO = "pseudo:"
 
 
 class Subset(PairDataset):
@@ -56,13 +56,13 @@ class Sources(NamedTuple):
 
 def open_sources(config: DataConfig, seed: int, needs_points: bool) -> Sources:
     """Open all data sets of a recipe and divide them."""
-    alike = [name.removeprefix(ALIKE) for name in config.train if name.startswith(ALIKE)]
-    _check_alike(alike, needs_points)
+    pseudo = [name.removeprefix(PSEUDO) for name in config.train if name.startswith(PSEUDO)]
+    _check_pseudo(pseudo, needs_points)
     excluded = {_ends(entry) for name in config.exclude for entry in _excluded_entries(name, config)}
     left_out = 0
     train: dict[str, Subset] = {}
     held_out: list[Subset] = []
-    for name in dict.fromkeys(name.removeprefix(ALIKE) for name in config.train):
+    for name in dict.fromkeys(name.removeprefix(PSEUDO) for name in config.train):
         dataset = _open(name, config)
         kept = _distinct(dataset, excluded)
         if not kept:
@@ -108,28 +108,28 @@ def open_sources(config: DataConfig, seed: int, needs_points: bool) -> Sources:
         raise InputError("no pair to validate on: raise data.holdout, or name a data set in data.validate")
     excluded |= {_ends(entry) for part in held_out for entry in part.entries}
     parts: list[PairDataset] = [train[name] for name in train if name in config.train]
-    parts += [_alike(name, train[name], config.alike, excluded) for name in alike]
+    parts += [_pseudo(name, train[name], config.pseudo_distance, excluded) for name in pseudo]
     return Sources(tuple(parts), tuple(part for part in held_out if len(part)), left_out)
 
 
-def _check_alike(names: Sequence[str], needs_points: bool) -> None:
+def _check_pseudo(names: Sequence[str], needs_points: bool) -> None:
     for name in names:
         if not needs_points:
             raise InputError(
-                f"data.train: {ALIKE}{name} pairs photos by keypoints, which the weak objective must not see"
+                f"data.train: {PSEUDO}{name} pairs photos by keypoints, which the weak objective must not see"
             )
         if name.startswith(SYNTHETIC):
             raise InputError(
-                f"data.train: {ALIKE}{name}; a synthetic pair shows one photo: none to pair anew"
+                f"data.train: {PSEUDO}{name}; a synthetic pair shows one photo: none to pair anew"
             )
 
 
-def _alike(
+def _pseudo(
     name: str, listed: PairDataset, difference: float, excluded: Collection[frozenset[str]]
-) -> AlikePairs:
-    found = AlikePairs(listed, difference, excluded)
+) -> PseudoPairs:
+    found = PseudoPairs(listed, difference, excluded)
     if not len(found):
-        raise InputError(f"data.train: {ALIKE}{name}: no photos are alike; raise data.alike or leave it out")
+        raise InputError(f"data.train: {PSEUDO}{name}: no images have keypoints of similar shape; raise data.pseudo_distance or leave it out")
     return found
 
 
@@ -144,7 +144,7 @@ def _open(name: str, config: DataConfig) -> PairDataset:
     dataset, slash, split = name.partition("/")
     if not slash:
         raise InputError(
-            f"data: '{name}'; wanted data set/split, such as pf-pascal/val or {ALIKE}pf-pascal/val, "
+            f"data: '{name}'; wanted data set/split, such as pf-pascal/val or {PSEUDO}pf-pascal/val, "
             f"or {SYNTHETIC}PATH"
         )
     root = data_root(config) / find_dataset(dataset).folder
@@ -157,7 +157,7 @@ def _open(name: str, config: DataConfig) -> PairDataset:
 
 def _excluded_entries(name: str, config: DataConfig) -> Iterable[Entry]:
     """Pairs of a split that is excluded; it matters only if its data set is used."""
-    used = {one.removeprefix(ALIKE).partition("/")[0] for one in (*config.train, *config.validate)}
+    used = {one.removeprefix(PSEUDO).partition("/")[0] for one in (*config.train, *config.validate)}
     return _open(name, config).entries if name.partition("/")[0] in used else ()
 
 

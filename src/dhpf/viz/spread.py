@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..model.backbone import BASE_STRIDE
+from ..grid import resize_points
 
 if TYPE_CHECKING:
     from ..match import Match
@@ -19,18 +19,16 @@ def spread_points(match: Match, count: int) -> Points:
     The distance is what a square lattice of ``count`` points over half the photo would have; it shrinks
     until enough points are found.
     """
-    (rows, columns), _ = match.grids
-    confidence = match.cell_confidence.reshape(rows, columns)
+    grid, confidence = match.cells.grid, match.cells.confidence
     cells = np.stack(np.unravel_index(np.argsort(-confidence, axis=None, kind="stable"), confidence.shape), 1)
     cells = cells[: max(count, len(cells) // 3)]
-    distance = np.sqrt(rows * columns / (2 * count))
+    distance = np.sqrt(grid.cells / (2 * count))
     chosen: list[int] = []
     while len(chosen) < min(count, len(cells)):
         chosen = _far_apart(cells, count, distance)
         distance *= 0.8
-    x = cells[chosen, 1] * BASE_STRIDE * match.source.width / match.size[0]
-    y = cells[chosen, 0] * BASE_STRIDE * match.source.height / match.size[1]
-    return np.stack([x, y], axis=1).astype(np.float64)
+    centres = grid.centres()[tuple(cells[chosen].T)]
+    return resize_points(centres, match.size, match.source.size).clip(0, np.array(match.source.size) - 1)
 
 
 def _far_apart(cells: np.ndarray, count: int, distance: float) -> list[int]:

