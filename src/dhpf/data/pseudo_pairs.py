@@ -36,7 +36,7 @@ class Shown(NamedTuple):
     labels: Labels
 
 
-class AlikePairs(PairDataset):
+class PseudoPairs(PairDataset):
     """All pairs of a data set's photos, listed or not, that show the same parts from nearly the same side.
 
     Parameters
