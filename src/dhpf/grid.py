@@ -25,7 +25,7 @@ Points = NDArray[np.float64]  # (K, 2), x then y
 
 
 class Grid(NamedTuple):
-    """The cells of a feature map: the centre of a cell is offset + stride * (column, row), in input pixels."""
+    """The cells of a feature map: a cell's centre is offset + stride * (column, row), in input pixels."""
 
     rows: int
     columns: int

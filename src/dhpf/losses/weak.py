@@ -106,8 +106,8 @@ def gradient_at_once(function: Callable[[list[Tensor]], Tensor], inputs: Sequenc
     """``function(inputs)``, a scalar, whose gradient is taken now instead of in the backward pass.
 
     The loss is a ratio of sums over the batch, so a pair's gradient is its own times a factor that is known
-    only at the end. What it took to compute the pair, half a GB, need not wait for that: only the gradients of
-    its inputs do, a few MB.
+    only at the end. What it took to compute the pair, half a GB, need not wait for that: only the gradients
+    of its inputs do, a few MB.
     """
     if not torch.is_grad_enabled():
         return function(list(inputs))

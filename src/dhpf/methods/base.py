@@ -84,7 +84,8 @@ class Method(nn.Module):
 
     def head(self) -> nn.Module:
         """All that is learned and saved; its parameters get gradients in training."""
-        return nn.ModuleDict({name: part for name, part in self.named_children() if part is not self.backbone})
+        parts = {name: part for name, part in self.named_children() if part is not self.backbone}
+        return nn.ModuleDict(parts)
 
     def prepare(self, samples: Sequence[Features], generator: torch.Generator, init: str = "random") -> None:
         """Set initial weights from the features of some training images; nothing by default."""

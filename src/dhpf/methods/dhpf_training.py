@@ -66,8 +66,8 @@ def _decide(method: DHPF, batch: Batch) -> Tensor:
 
 
 def _transformed(method: DHPF, batch: Batch, takes_part: Tensor, dropout: float) -> list[Blocks]:
-    """Transform the layers that take part (B, L). Where a gate enters once, the others too, without gradients:
-    the gates learn from them."""
+    """Transform the layers that take part (B, L). Where a gate enters once, the others too, without
+    gradients: the gates learn from them."""
     everyone = method.transforms.training  # batch statistics are of all pairs
     found: list[Blocks] = [({}, {}) for _ in batch.pairs]
     for layer, used in enumerate(takes_part.T.tolist()):

@@ -127,9 +127,7 @@ class Correlation:
         """From the target to the source."""
         base = None if self.base is None else Level(self.base.b, self.base.a)
         coarse = tuple(Level(level.b, level.a) for level in self.coarse)
-        swapped = Correlation(
-            self.grid_b, self.grid_a, base, coarse, self.norm_b, self.norm_a, self.epsilon
-        )
+        swapped = Correlation(self.grid_b, self.grid_a, base, coarse, self.norm_b, self.norm_a, self.epsilon)
         if "_products" in self.__dict__:  # need not be taken again
             swapped.__dict__["_products"] = [product.T for product in self._products]
         return swapped
@@ -153,7 +151,7 @@ class Correlation:
             few = len(cells) < small[0] * small[1] // 2
             a, b = level.flat
             rows = at.read(a) @ b.T if few else at.read(self._products[number])
-            total = add_resized(total, rows.view(len(cells), *small_b), self._vertical(small_b), self._wide(small_b))
+            total = add_resized(total, rows.view(len(cells), *small_b), *self._to_grid_b(small_b))
         return total
 
     def rows(self, cells: Tensor) -> Tensor:
@@ -181,11 +179,11 @@ class Correlation:
             total = total + (weight * values).sum((1, 2))
         return (total / (self.norm_a[cells_a] * self.norm_b[cells_b] + self.epsilon)).relu().square()
 
-    def _vertical(self, small: Shape) -> Resizing:
-        return resizing(small[0], self.grid_b.rows, self.norm_b.dtype, self.norm_b.device)
-
-    def _wide(self, small: Shape) -> Tensor:
-        return resizing(small[1], self.grid_b.columns, self.norm_b.dtype, self.norm_b.device).matrix(small[1])
+    def _to_grid_b(self, small: Shape) -> tuple[Resizing, Tensor]:
+        """How a small block is resized to the target's grid: vertically, and horizontally as a matrix."""
+        kind = self.norm_b.dtype, self.norm_b.device
+        vertical = resizing(small[0], self.grid_b.rows, *kind)
+        return vertical, resizing(small[1], self.grid_b.columns, *kind).matrix(small[1])
 
 
 def correlate(

@@ -1,8 +1,8 @@
 """Section 3.3: matches of cells -> a flow, which moves any points.
 
-Each cell of the source grid moves by the offset to its best target. As in the paper, a point moves by the mean
-offset of the cells whose receptive-field box covers it. On a regular grid those cells form a rectangle, so a
-summed-area table gives the mean for any number of points at once: a few keypoints or every pixel.
+Each cell of the source grid moves by the offset to its best target. As in the paper, a point moves by the
+mean offset of the cells whose receptive-field box covers it. On a regular grid those cells form a rectangle,
+so a summed-area table gives the mean for any number of points at once: a few keypoints or every pixel.
 
 H, W source grid
 """

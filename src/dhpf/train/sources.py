@@ -12,8 +12,8 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from ..data.pseudo_pairs import PseudoPairs
 from ..data.pairs import Annotation, Entry, Pair, PairDataset
+from ..data.pseudo_pairs import PseudoPairs
 from ..data.registry import find_dataset, open_dataset
 from ..data.synthetic import SyntheticPairs
 from ..errors import InputError

@@ -14,8 +14,8 @@ from ..evaluate.metrics import pck, threshold_length
 from ..grid import resize_points
 from ..methods.base import Method
 from ..processes import sum_over_processes
-from .batches import own_share
 from .augmentation import Augmentation
+from .batches import own_share
 from .features import FeatureStore
 
 ALPHA = 0.1

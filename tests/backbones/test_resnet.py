@@ -7,8 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from dhpf.model.backbone import ResNet
-from dhpf.model.weights import load_backbone
+from dhpf.backbones.resnet import ResNet
+from dhpf.backbones.weights import load_backbone
+from dhpf.grid import Grid
 
 
 def literal_bottleneck(block, x):
@@ -52,12 +53,36 @@ def test_blocks_are_the_sums_before_their_relu(stride_in_1x1: bool) -> None:
         for block in stage:
             x = literal_bottleneck(block, F.relu(x))
             expected.append(x)
-    for found, wanted in zip(network(image), expected, strict=True):
-        assert_close(found, wanted)
+    blocks = network(image)
+    assert list(blocks) == list(range(17))
+    for layer, wanted in enumerate(expected):
+        assert_close(blocks[layer], wanted)
     assert any((block < 0).any() for block in expected[1:])  # before the ReLU, not after
-    for found, wanted in zip(network.folded()(image), expected, strict=True):
-        assert_close(found, wanted, rtol=1e-4, atol=1e-4 * float(wanted.abs().max()))
-    assert len(network(image, last=4)) == 5
+    blocks = network.for_inference()(image)
+    for layer, wanted in enumerate(expected):
+        assert_close(blocks[layer], wanted, rtol=1e-4, atol=1e-4 * float(wanted.abs().max()))
+    assert list(network(image, [4, 2])) == [4, 2]
+    assert_close(network(image, [4])[4], blocks[4])
+
+
+@pytest.mark.parametrize("size", [(64, 64), (97, 130), (33, 60)])
+def test_the_grid_is_where_the_base_block_looks(size: tuple[int, int]) -> None:
+    """A cell's value depends on pixels as far to its left as to its right, as far above as below."""
+    network = ResNet(50)
+    with torch.no_grad():
+        network.conv1.weight.fill_(1.0)
+    grid = network.grid(size)
+    assert grid == Grid(-(-size[1] // 4), -(-size[0] // 4), 4.0, 0.0)
+    image = torch.zeros(1, 3, size[1], size[0])
+    assert tuple(network(image, [0])[0].shape[2:]) == grid.shape
+    seen = []
+    for column in range(size[0]):
+        marked = image.clone()
+        marked[..., column] = 1.0
+        seen.append(float(network(marked, [0])[0][0, 0, 5, 6]) > 0)
+    x = grid.centres()[5, 6, 0]
+    columns = [column for column, flag in enumerate(seen) if flag]
+    assert (columns[0] + columns[-1]) / 2 == x
 
 
 def test_it_stays_frozen() -> None:
@@ -73,9 +98,12 @@ def test_bundled_weights_tell_cats_from_noise() -> None:
     from dhpf.images import read_image, to_input
 
     network = load_backbone("resnet50-msra")
-    photos = [to_input(read_image(sample(name)), (240, 240)) for name in ("cheetah", "cheetah_cub")]
+    photos = [
+        to_input(read_image(sample(name)), (240, 240), network.mean, network.std)
+        for name in ("cheetah", "cheetah_cub")
+    ]
     noise = torch.randn(1, 3, 240, 240, generator=torch.Generator().manual_seed(0))
     cheetah, cub, other = (
-        F.normalize(network(x)[-1].relu().mean((2, 3))[0], dim=0) for x in (*photos, noise)
+        F.normalize(network(x)[16].relu().mean((2, 3))[0], dim=0) for x in (*photos, noise)
     )
     assert cheetah @ cub > 0.5 > max(cheetah @ other, cub @ other)
