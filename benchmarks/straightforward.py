@@ -145,9 +145,9 @@ def _strong(confidence: Tensor, batch: LiteralBatch, objective: DHPFObjective) -
     losses = []
     for matrix, own, sure, (source, target) in zip(confidence, best, value, batch.points, strict=True):
         flow = argmax_flow(own, sure, grid, grid)
-        moved = flow.displacement_at(*source.double().numpy().T)
+        moved = flow.transfer(source.double().numpy())
         threshold = NEARLY_RIGHT * grid.stride * max(grid.shape)
-        omega = importance(source + torch.from_numpy(moved).float(), target, threshold)
+        omega = importance(torch.from_numpy(moved).float(), target, threshold)
         if not objective.omega:
             omega = torch.ones_like(omega)
         wanted = target_distributions(target, grid, objective.target_sigma)

@@ -81,7 +81,7 @@ def test_best_targets_and_points(
     found = match_cells(correlation, PUBLISHED, matrix_bytes, compiled)
     assert np.array_equal(found.best.numpy(), figures["best_target"])
     points = figures["source_points"].astype(np.float64)
-    moved = points + argmax_flow(found.best, found.confidence, GRID, GRID).displacement_at(*points.T)
+    moved = argmax_flow(found.best, found.confidence, GRID, GRID).transfer(points)
     assert np.abs(moved - figures["predicted_points"]).max() < 1e-4
 
 

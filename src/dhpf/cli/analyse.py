@@ -89,7 +89,7 @@ def analyse(
         from ..analysis.timing import TIMED_PAIRS
         from ..data.registry import open_dataset
         from ..matcher import DEFAULT_SIZE, load
-        from ..model.models import DEFAULT_MODEL
+        from ..zoo import DEFAULT_MODEL
 
         pairs = open_dataset(str(dataset), Path(root or "."), split)
         names = model or [DEFAULT_MODEL]
@@ -123,7 +123,7 @@ def _analyse_pair(
     from ..analysis.pair import study_pair
     from ..analysis.pair_report import print_pair, write_pair
     from ..matcher import DEFAULT_SIZE, load
-    from ..model.models import DEFAULT_MODEL
+    from ..zoo import DEFAULT_MODEL
 
     matcher = load(model[0] if model else DEFAULT_MODEL, sides or DEFAULT_SIZE, device, backbone)
     study = study_pair(matcher, source, target, given)

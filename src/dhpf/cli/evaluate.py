@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from ..baselines.beam_search import ALPHA, BEAM, MOST_LAYERS, Step
+from ..evaluate.beam_search import ALPHA, BEAM, MOST_LAYERS, Step
 from ..data.registry import find_dataset
 from ..errors import InputError
 from ..evaluate.protocol import ALPHAS, DEFAULT_PRESET, DIRECTIONS, protocol_for
@@ -71,7 +71,7 @@ def predict(
 
     from ..evaluate.predict import predict as predict_pairs
     from ..matcher import DEFAULT_SIZE, load
-    from ..model.models import DEFAULT_MODEL
+    from ..zoo import DEFAULT_MODEL
 
     done = predict_pairs(
         load(model or DEFAULT_MODEL, sides or DEFAULT_SIZE, device, backbone),
@@ -182,7 +182,7 @@ def beam_search(
     pairs = _open(dataset, root, split, layout)
     others = _open(dataset, root, exclude_pairs_of, layout) if exclude_pairs_of else None
 
-    from ..baselines.layer_search import search_layers
+    from ..evaluate.layer_search import search_layers
     from ..evaluate.storage import write_file
     from ..matcher import DEFAULT_SIZE, load
     from ..model.models import UNTRAINED

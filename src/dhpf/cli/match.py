@@ -106,7 +106,7 @@ def match(
     check_style(outputs.style, *(None if some is None else len(some) for some in (given, belong)))
 
     from ..matcher import DEFAULT_SIZE, load  # torch takes a while: only now
-    from ..model.models import DEFAULT_MODEL
+    from ..zoo import DEFAULT_MODEL
 
     matcher = load(model or DEFAULT_MODEL, sides or DEFAULT_SIZE, device, backbone)
     result = matcher.match(photo_a, photo_b)
@@ -159,7 +159,7 @@ def match_many(
 
     from ..many import Wanted, run
     from ..matcher import DEFAULT_SIZE
-    from ..model.models import DEFAULT_MODEL
+    from ..zoo import DEFAULT_MODEL
 
     local = str(backbone) if backbone else None
     wanted = Wanted(

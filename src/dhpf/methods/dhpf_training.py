@@ -137,7 +137,7 @@ def _strong(
         found = match_cells(_active(method, pair, own, weight), method.config.voting)
         flow = argmax_flow(found.best, found.confidence, pair.source.grid, pair.target.grid)
         points, truth = pair.source_points.cpu(), pair.target_points.cpu()
-        predicted = points + torch.from_numpy(flow.displacement_at(*points.double().numpy().T)).to(points)
+        predicted = torch.from_numpy(flow.transfer(points.double().numpy())).to(points)
         threshold = NEARLY_RIGHT * pair.target.grid.stride * max(pair.target.grid.shape)
         omega = importance(predicted, truth, threshold)
         right.append((omega < 1).float().mean())

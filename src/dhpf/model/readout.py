@@ -37,6 +37,10 @@ class Flow:
     grid: Grid
     reach: float = REACH
 
+    def transfer(self, points: Floats) -> Floats:
+        """Where points (..., 2) of the source land, both in pixels of the network's input."""
+        return points + self.displacement_at(points[..., 0], points[..., 1])
+
     def displacement_at(self, x: Floats, y: Floats) -> Floats:
         """Of points, (..., 2); ``x`` and ``y`` are of shapes that broadcast together."""
         return self._read(self.displacement, "_summed_displacement", x, y)

@@ -1,22 +1,25 @@
-"""The beam search for layers on a data set: each image through the backbone once, then step by step."""
+"""The beam search for layers on a data set: all candidates of a step on each pair in turn."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from ..data.pairs import Pair, PairDataset
 from ..errors import InputError
-from ..evaluate.pipeline import worker_threads
-from ..evaluate.predict import default_workers
-from ..evaluate.protocol import DIRECTIONS, Protocol, protocol_for
-from ..files import cache_folder
+from ..grid import resize_points
 from ..matcher import Matcher
-from ..model.network import HPF
-from .beam_search import ALPHA, BEAM, MOST_LAYERS, Extension, Layers, Scored, Step, beam_search
-from .block_file import BlockFile
-from .pair_scores import PairScores
+from ..methods.hpf import HPF
+from ..progress import shown
+from .beam_search import ALPHA, BEAM, MOST_LAYERS, Layers, Scored, Step, beam_search
+from .metrics import photo_pck
+from .pipeline import default_workers, worker_threads
+from .protocol import DIRECTIONS, Protocol, protocol_for
+
+DIGITS = 9  # of a PCK; the same values, added up in another order, must count as the same
 
 
 @dataclass(frozen=True)
@@ -82,11 +85,12 @@ def search_layers(
     protocol, alpha
         Of the PCK; by default the data set's protocol.
     workers
-        Threads; by default one for each processor.
+        Pairs that are matched side by side; by default one for each processor.
     report
         Called after each step.
     """
-    if not isinstance(matcher.network, HPF):
+    method = matcher.method
+    if not isinstance(method, HPF):
         raise InputError(
             f"{matcher.name} chooses its layers by itself; beam search needs a model of fixed layers"
         )
@@ -98,50 +102,60 @@ def search_layers(
     pairs = pairs[::every]
     if protocol.direction != DIRECTIONS[0]:
         pairs = [pair.swap() for pair in pairs]
-    backbone, own = matcher.network.backbone, tuple(sorted(matcher.network.layers))
-    everything = Matcher(
-        HPF(backbone, range(len(backbone.channels))), matcher.name, matcher.size, matcher.device
-    )
-    photos = {(photo.path, photo.mirrored): photo for pair in pairs for photo in (pair.source, pair.target)}
-    workers = workers or default_workers()
-    cache_folder().mkdir(parents=True, exist_ok=True)
+
+    def score(candidates: Sequence[Layers]) -> list[float]:
+        return _scores(matcher, method, pairs, candidates, protocol, alpha, workers or default_workers())
+
     steps = []
-    with worker_threads(workers) as pool:
-        blocks = BlockFile(everything, list(photos.values()), cache_folder(), pool)
-        scores = PairScores(pairs, blocks, protocol, alpha, pool, workers)
-        figures: dict[Layers, float] = {}
+    for step in beam_search(score, len(method.backbone.channels), beam, most_layers):
+        report(step)
+        steps.append(step)
+    own = tuple(sorted(method.layers))
+    reference = Scored(own, score([own])[0])
+    return LayerSearch(len(pairs), excluded, skipped, protocol, alpha, tuple(steps), reference)
 
-        def score(candidates: Sequence[Extension]) -> list[float]:
-            also = [] if figures else [Extension(own[:-1], own[-1])]  # the first step takes it along
-            asked = [*candidates, *also]
-            figures.update(zip((each.layers for each in asked), scores(asked), strict=True))
-            return [figures[candidate.layers] for candidate in candidates]
 
-        for step in beam_search(score, len(backbone.channels), beam, most_layers):
-            report(step)
-            steps.append(step)
-    return LayerSearch(
-        len(pairs), excluded, skipped, protocol, alpha, tuple(steps), Scored(own, figures[own])
+def _scores(
+    matcher: Matcher,
+    method: HPF,
+    pairs: Sequence[Pair],
+    candidates: Sequence[Layers],
+    protocol: Protocol,
+    alpha: float,
+    workers: int,
+) -> list[float]:
+    """PCK of each candidate in percent."""
+    everything = tuple(range(len(method.backbone.channels)))
+    whole, *each = (
+        HPF(method.backbone, replace(method.config, layers=layers)) for layers in (everything, *candidates)
     )
+    seeing = Matcher(whole, matcher.name, matcher.size, matcher.device)
+
+    def of_pair(pair: Pair) -> list[float]:
+        """All candidates on one pair, whose images go through the backbone once."""
+        photos = pair.source, pair.target
+        a, b = (seeing.features(photo.image(), str(photo.path)).features for photo in photos)
+        points = resize_points(pair.source.points, pair.source.size, seeing.size)
+        landed = (one.match(a, b).flow.transfer(points) for one in each)
+        predicted = (resize_points(place, seeing.size, pair.target.size) for place in landed)
+        return [photo_pck(pair.target, place, protocol, [alpha])[0] for place in predicted]
+
+    with worker_threads(workers) as pool:
+        found = [*shown(pool.map(of_pair, pairs), f"{len(candidates)} sets of layers", len(pairs))]
+    weights = [len(pair.source.points) for pair in pairs] if protocol.average == "point" else None
+    return [round(float(value), DIGITS) for value in np.average(found, axis=0, weights=weights)]
 
 
 def _usable(
     dataset: PairDataset, exclude: PairDataset | None
 ) -> tuple[list[Pair], int, tuple[tuple[str, str], ...]]:
     """The pairs to search on; how many were excluded; which were skipped, and why."""
-    taken = (
-        {frozenset((entry.source, entry.target)) for entry in exclude.entries}
-        if exclude is not None
-        else set()
-    )
+    others = () if exclude is None else exclude.entries
+    taken = {frozenset((entry.source, entry.target)) for entry in others}
     kept = [i for i, e in enumerate(dataset.entries) if frozenset((e.source, e.target)) not in taken]
-    pairs, skipped = [], []
-    for index in kept:
-        pair = dataset[index]
-        if len(pair.source.points):
-            pairs.append(pair)
-        else:
-            skipped.append((pair.id, "no common points"))
+    found = [dataset[index] for index in kept]
+    pairs = [pair for pair in found if len(pair.source.points)]
     if not pairs:
         raise InputError(f"{dataset.root}: no pair of {dataset.name}, {dataset.split} is left to search on")
-    return pairs, len(dataset) - len(kept), tuple(skipped)
+    skipped = tuple((pair.id, "no common points") for pair in found if not len(pair.source.points))
+    return pairs, len(dataset) - len(kept), skipped

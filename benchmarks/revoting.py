@@ -1,11 +1,11 @@
-"""What votes about a motion (``model/motion.py``) and a closer look (``closer.py``) change, for each model.
+"""What affine-conditioned re-voting (``model/revoting.py``) changes, for each model.
 
-    dhpf train recipes/resnet50-strong.toml --set data.holdout=0.2 --out RUN
-    python -m benchmarks.motion DATA --models hpf-resnet50 resnet50-strong=RUN/last.safetensors ...
+    dhpf train resnet50-strong --set data.holdout=0.2 --out RUN
+    python -m benchmarks.revoting DATA --models hpf-resnet50 resnet50-strong=RUN/last.safetensors ...
 
-On PF-PASCAL's validation pairs that are neither test pairs nor show a photo that the model was trained on,
-each pair is matched in the three ways in turn, from the same features. ``resnet50-strong`` leaves few such
-pairs, so a head of the same recipe that holds out more of them is measured instead.
+On PF-PASCAL's validation pairs that are neither test pairs nor show an image that the model was trained on,
+each pair is matched in both ways in turn, from the same features. ``resnet50-strong`` leaves few such pairs, so
+a head of the same recipe that holds out more of them is measured instead.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,12 @@ import numpy as np
 from benchmarks.record import save_result
 from dhpf import load
 from dhpf.data import open_dataset
-from dhpf.evaluate.provenance import training_images
+from dhpf.grid import resize_points
+from dhpf.zoo import training_images
 
 ALPHAS = (0.05, 0.1, 0.15)
 MODELS = ("hpf-resnet50", "resnet50-weak", "resnet50-strong", "resnet50-strong-wide")
-WAYS = {"one vote": (False, False), "about a motion": (True, False), "closer": (True, True)}
+WAYS = {"one vote": False, "re-voting": True}
 
 
 def main() -> None:
@@ -54,7 +56,7 @@ def main() -> None:
         result[model] = compare(head or model, [pairs[index] for index in chosen])
         print(model, result[model], flush=True)
     named = [given if "=" not in given else _without_folder(given) for given in arguments.models]
-    save_result("motion", f"python -m benchmarks.motion DATA --models {' '.join(named)}", result)
+    save_result("revoting", f"python -m benchmarks.revoting DATA --models {' '.join(named)}", result)
 
 
 def _without_folder(given: str) -> str:
@@ -63,19 +65,20 @@ def _without_folder(given: str) -> str:
 
 
 def compare(model: str, pairs: list[Any]) -> dict[str, Any]:
-    """PCK at the shares of the photo's sides of the protocol ``dhpf``, and milliseconds, of each way."""
+    """PCK at fractions of the image's sides, as in the protocol ``dhpf``, and milliseconds, of each way."""
     matcher = load(model)
     pck: dict[str, list[list[float]]] = {way: [] for way in WAYS}
     taken: dict[str, list[float]] = {way: [] for way in WAYS}
     for number, pair in enumerate(pairs):
-        a, b = (matcher.features(photo.image()) for photo in (pair.source, pair.target))
+        a, b = (matcher.features(photo.image()).features for photo in (pair.source, pair.target))
         for way in list(WAYS)[:: 1 if number % 2 else -1]:
-            matcher.network.motion, matcher.network.closer = WAYS[way]
+            matcher.method.config = replace(matcher.method.config, revote=WAYS[way])
             started = time.perf_counter()
-            match = matcher.match(a, b)
+            flow = matcher.method.match(a, b).flow
             taken[way].append(1000 * (time.perf_counter() - started))
-            points = pair.source.points.clip(0, a.photo.size)
-            error = (match.transfer(points) - pair.target.points) / b.photo.size
+            landed = flow.transfer(resize_points(pair.source.points, pair.source.size, matcher.size))
+            predicted = resize_points(landed, matcher.size, pair.target.size)
+            error = (predicted - pair.target.points) / pair.target.size
             distance = np.linalg.norm(error, axis=1)
             pck[way].append([100 * float((distance <= alpha).mean()) for alpha in ALPHAS])
     found: dict[str, Any] = {"pairs": len(pairs)}

@@ -3,7 +3,7 @@
 The best single layers are the first beam. In each step, every member of the beam is extended by every layer
 that it lacks, and the best of these sets are the next beam. The best set of all steps is the result. (In the
 published code the finest layer of a set fixes its grid, so only the first few layers are tried alone; here
-the grid is always that of the base block.)
+the grid is always the backbone's base grid.)
 """
 
 from __future__ import annotations
@@ -14,18 +14,6 @@ from typing import NamedTuple
 BEAM, MOST_LAYERS, ALPHA = 4, 8, 0.1  # as published
 
 Layers = tuple[int, ...]
-
-
-class Extension(NamedTuple):
-    """A candidate: a set of layers, and one more."""
-
-    member: Layers
-    added: int
-
-    @property
-    def layers(self) -> Layers:
-        """All of them, in order."""
-        return tuple(sorted((*self.member, self.added)))
 
 
 class Scored(NamedTuple):
@@ -43,7 +31,7 @@ class Step(NamedTuple):
 
 
 def beam_search(
-    score: Callable[[Sequence[Extension]], Sequence[float]], layers: int, beam: int, most: int
+    score: Callable[[Sequence[Layers]], Sequence[float]], layers: int, beam: int, most: int
 ) -> Iterator[Step]:
     """Search among the sets of up to ``most`` of ``layers`` layers.
 
@@ -51,11 +39,9 @@ def beam_search(
     """
     members: Sequence[Layers] = [()]
     for _ in range(min(most, layers)):
-        extensions = (Extension(member, layer) for member in members for layer in range(layers))
-        different = {new.layers: new for new in extensions if new.added not in new.member}
-        candidates = sorted(different.values())
-        figures = score(candidates)
-        found = [Scored(new.layers, pck) for new, pck in zip(candidates, figures, strict=True)]
+        extended = {tuple(sorted({*member, layer})) for member in members for layer in range(layers)}
+        candidates = sorted(extended - set(members))
+        found = [Scored(*pair) for pair in zip(candidates, score(candidates), strict=True)]
         best = sorted(found, key=lambda scored: (-scored.pck, scored.layers))[:beam]
         yield Step(len(candidates), tuple(best))
         members = [scored.layers for scored in best]

@@ -1,9 +1,9 @@
-"""How often points that are paired by their shape alone are the right ones.
+"""How often keypoints that are paired by their shape alone (Procrustes pseudo-pairs) are the right ones.
 
-    python -m benchmarks.alike_pairs DATA
+    python -m benchmarks.pseudo_pairs DATA
 
 Listed pairs say which points belong together. Here that is forgotten: their points are paired as those of
-photos that no list pairs, by order and shape, and what was found is compared with the list.
+images that no list pairs, by order and shape, and what was found is compared with the list.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import argparse
 from pathlib import Path
 
 from benchmarks.record import save_result
-from dhpf.data.alike import common_parts
+from dhpf.data.pseudo_pairs import common_parts
 from dhpf.data.registry import find_dataset, open_dataset
 from dhpf.train.config import DataConfig
 
@@ -29,19 +29,21 @@ def main() -> None:
     result = {}
     for name, split in LISTS:
         dataset = open_dataset(name, data / find_dataset(name).folder, split)
-        counts = {"listed": len(dataset), "alike": 0, "points": 0, "right": 0}
+        counts = {"listed": len(dataset), "paired": 0, "points": 0, "right": 0}
         for index in range(len(dataset)):
             source, target, _ = dataset.annotation(index)
-            found = common_parts(source.points, target.points, DataConfig.alike)
+            found = common_parts(source.points, target.points, DataConfig.pseudo_distance)
             if found is not None:
-                counts["alike"] += 1
+                counts["paired"] += 1
                 counts["points"] += len(found[0])
                 counts["right"] += int((found[0] == found[1]).sum())
-        share = round(100 * counts["right"] / counts["points"], 1)
-        result[f"{name}/{split}"] = counts | {"right_percent": share}
+        right = round(100 * counts["right"] / counts["points"], 1)
+        result[f"{name}/{split}"] = counts | {"right_percent": right}
         print(name, result[f"{name}/{split}"], flush=True)
     save_result(
-        "alike_pairs", "python -m benchmarks.alike_pairs DATA", {"alike": DataConfig.alike, "lists": result}
+        "pseudo_pairs",
+        "python -m benchmarks.pseudo_pairs DATA",
+        {"procrustes_distance": DataConfig.pseudo_distance, "lists": result},
     )
 
 
