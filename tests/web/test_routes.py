@@ -107,7 +107,7 @@ def test_large_photos_are_shown_smaller_and_measured_in_their_own_pixels(
     files = {"source": enlarged("cheetah", 2600, 1300), "target": enlarged("cheetah_cub", 60, 1700)}
     photos = {side: client.upload(side, data).json[side] for side, data in files.items()}
     assert (photos["source"]["width"], photos["source"]["height"]) == (2600, 1300)
-    shown = picture(client.send("GET", f"/api/photos/source/{photos['source']['id']}").body)
+    shown = picture(client.send("GET", f"/api/photos/{photos['source']['id']}").body)
     assert shown.shape == (VIEW_SIDE // 2, VIEW_SIDE, 3)
     where = f"/api/match/{client.match(photos).json['match']}"
     points = [[2600, 1300], [1234.5, 77]]
@@ -142,7 +142,7 @@ def test_a_photo_replaced_takes_its_match_along(client: Client) -> None:
         "this match is no longer kept; match the photos again",
     )
     assert client.match(photos).status == 409  # of another window, say
-    assert client.send("GET", f"/api/photos/target/{photos['target']['id']}").status == 404
+    assert client.send("GET", f"/api/photos/{photos['target']['id']}").status == 404
     assert client.match({**photos, **fresh}).status == 200
 
 

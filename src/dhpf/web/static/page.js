@@ -77,7 +77,7 @@ async function usePhotos(given) {
     figure.querySelector(".name").textContent = `${photo.name}, ${photo.width} × ${photo.height}`;
     frame.style.setProperty("--shape", photo.width / photo.height);
     frame.classList.add("filled");
-    image.src = `/api/photos/${side}/${photo.id}`;
+    image.src = `/api/photos/${photo.id}`;
     image.alt = `${side} photo: ${photo.name}`;
     image.hidden = false;
   }
