@@ -65,6 +65,24 @@ def test_memory_is_bounded_by_dropping_others() -> None:
     assert len(sessions) == 1  # larger than allowed, but somebody's
 
 
+def test_who_holds_most_loses_first() -> None:
+    """A client with many sessions cannot displace the only one of another."""
+    sessions = Sessions(Limits(sessions=3), Clock())
+    quiet, _ = sessions.start("quiet")
+    keys = [sessions.start("loud")[0] for _ in range(5)]
+    assert sessions.find(quiet)
+    assert [sessions.find(key) is not None for key in keys] == [False] * 3 + [True] * 2
+    photo = prepare("a", Image.fromarray(texture(100, 100)))
+    sessions = Sessions(Limits(kept_bytes=7 * photo.nbytes // 2), Clock())
+    (few, small), (_, large) = sessions.start("quiet"), sessions.start("loud")
+    small.put({"source": photo})
+    large.put({"source": photo, "target": photo})
+    late, session = sessions.start("late")
+    session.put({"source": photo})
+    assert sessions.find(few) and sessions.find(late) and len(sessions) == 2
+    assert large.photos == {}  # nobody who still has it keeps the photos
+
+
 def test_a_session_counts_what_its_match_keeps(quick: dhpf.Matcher) -> None:
     source, target = (
         prepare(name, Image.fromarray(texture(2000, 40, seed))) for seed, name in enumerate("ab")

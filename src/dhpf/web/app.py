@@ -19,7 +19,7 @@ from .models import Models
 from .routes import Page
 
 STATIC = Path(__file__).parent / "static"
-FILES = {"/": "index.html", "/page.css": "page.css", "/page.js": "page.js", "/icon.svg": "icon.svg"}
+FILES = {"/": "index.html"} | {f"/{name}": name for name in ("page.css", "page.js", "drawing.js", "icon.svg")}
 
 
 def build_app(

@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import cache
 from typing import Any, cast
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageOps
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -33,6 +34,7 @@ from .sessions import SIDES, Photo, Result, Session, Sessions, Side, encoded, pr
 
 VIEWS = {"lines": True, "warp": False, "flow": False, "heat": True}  # and whether they show the points
 SWEEP_SECONDS = 30.0
+THUMBNAIL_SIDE = 80  # pixels, twice what is shown, for fine screens
 
 
 class Page:
@@ -50,6 +52,7 @@ class Page:
         """Every address that is answered, but for the static files."""
         return [
             Route("/api/setup", self.setup, methods=["GET"]),
+            Route("/api/samples/{pair}", self.sample, methods=["GET"]),
             Route("/api/sample", self.take_sample, methods=["POST"]),
             Route("/api/photos/{side}", self.take_photo, methods=["PUT"]),
             Route("/api/photos/{photo}", self.photo, methods=["GET"]),
@@ -92,6 +95,10 @@ class Page:
                 "match": result.described() if result else None,
             }
         )
+
+    async def sample(self, request: Request) -> Response:
+        """A small picture of a sample pair."""
+        return Response(_thumbnail(request.path_params["pair"]), media_type="image/jpeg")
 
     async def take_photo(self, request: Request) -> Response:
         """The bytes of a photo's file -> its id and size."""
@@ -216,6 +223,16 @@ class Page:
 
     def _result(self, request: Request) -> Result:
         return self._session(request).match(request.path_params["match"])
+
+
+@cache
+def _thumbnail(pair: str) -> bytes:
+    """Both photos of a sample pair side by side, cut to squares."""
+    picture = Image.new("RGB", (2 * THUMBNAIL_SIDE, THUMBNAIL_SIDE))
+    for place, path in enumerate(sample_pair(pair)):
+        square = ImageOps.fit(read_image(path), (THUMBNAIL_SIDE, THUMBNAIL_SIDE))
+        picture.paste(square, (place * THUMBNAIL_SIDE, 0))
+    return encoded(picture, "JPEG")
 
 
 def _client(request: Request) -> str:
