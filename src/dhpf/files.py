@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import secrets
@@ -65,6 +66,15 @@ def read_json(path: Path, what: str, limit: int = SMALL) -> Any:
         raise
     except (ValueError, RecursionError):  # a number of thousands of digits, lists in lists in lists ...
         raise InputError(f"{path} nests too deeply or has too long a number for a {what}") from None
+
+
+def sha256(path: Path) -> str:
+    """The checksum of a file's content."""
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while chunk := stream.read(2**20):
+            digest.update(chunk)
+    return digest.hexdigest()
 
 
 def check_writable(path: Path) -> None:
