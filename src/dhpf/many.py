@@ -10,7 +10,7 @@ from pathlib import Path
 
 from .errors import InputError
 from .files import write_atomically, write_together
-from .matcher import Matcher, PhotoFeatures, load
+from .matcher import ImageFeatures, Matcher, load
 from .outputs import Outputs
 from .pair_list import Job, by_locality, read_jobs
 from .points import read_points
@@ -63,9 +63,9 @@ class FeatureCache:
     def __init__(self, matcher: Matcher, limit: int) -> None:
         self.matcher, self.limit = matcher, limit
         self.held = 0
-        self._photos: OrderedDict[Path, PhotoFeatures] = OrderedDict()
+        self._photos: OrderedDict[Path, ImageFeatures] = OrderedDict()
 
-    def get(self, path: Path) -> PhotoFeatures:
+    def get(self, path: Path) -> ImageFeatures:
         """From memory, or computed; what was used longest ago makes room."""
         if path in self._photos:
             self._photos.move_to_end(path)

@@ -143,10 +143,10 @@ def training_images(model: str) -> tuple[str, ...] | None:
     from .heads import read_metadata
 
     card = models().get(model)
-    if card is not None and card.head is None:
-        return card.training_images
-    path = find_head(model)
-    if not path.is_file():
+    path = Path(model) if card is None else card.head
+    if path is None:
+        return card.training_images if card else None
+    if not path.is_file():  # a model that is not from a file
         return None
     names = read_metadata(path).get("training_images")
     return None if names is None else tuple(names.splitlines())
