@@ -143,9 +143,9 @@ def training_images(model: str) -> tuple[str, ...] | None:
     from .heads import read_metadata
 
     card = models().get(model)
-    path = Path(model) if card is None else card.head
-    if path is None:
-        return card.training_images if card else None
+    if card is not None and card.head is None:
+        return card.training_images
+    path = Path(model) if card is None else find_head(model)
     if not path.is_file():  # a model that is not from a file
         return None
     names = read_metadata(path).get("training_images")
