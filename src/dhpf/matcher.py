@@ -66,7 +66,7 @@ class Matcher:
         """See :func:`load` for the parameters."""
         self.size = round_size(check_size(size), method.backbone.multiple)
         self.device = check_device(device)
-        self.method = method.to(self.device)
+        self.method = method.to(self.device).eval()
         self.name = name
         self.matrix_bytes = matrix_bytes
 
