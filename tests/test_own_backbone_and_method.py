@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,6 +109,11 @@ def shifted() -> tuple[Image.Image, Image.Image]:
     """Two parts of one image: what is at x in the first is at x - SHIFT in the second."""
     whole = Image.fromarray(texture(96 + SHIFT, 96))
     return whole.crop((0, 0, 96, 96)), whole.crop((SHIFT, 0, 96 + SHIFT, 96))
+
+
+def test_each_takes_a_few_lines() -> None:
+    assert len(inspect.getsource(TwoConvolutions).splitlines()) < 40
+    assert len(inspect.getsource(Projected).splitlines()) < 40
 
 
 @pytest.mark.parametrize("name", METHODS)
