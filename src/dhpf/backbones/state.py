@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import pickle
 import pickletools
 import re
 import zipfile
@@ -20,7 +21,7 @@ BYTES_PER_WEIGHT = 16  # float32 with two moments of an optimiser
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 # All that a dictionary of tensors needs. Torch allows more, of which some takes memory without bound.
 PLAIN = re.compile(
-    r"collections OrderedDict|torch (\w+Storage|Size|device)|torch\._utils _rebuild_(tensor_v2|parameter)"
+    r"collections OrderedDict|torch (\w+Storage|Size|device)|torch\._utils _rebuild_(tensor|tensor_v2|parameter)"
 )
 
 
@@ -71,7 +72,7 @@ def read_state(path: Path, limit: int = SLACK) -> dict[str, Tensor]:
         if path.suffix.lower() == ".safetensors":
             return load_file(path)
         if not _is_plain(path):
-            raise InputError(f"{path} holds more than tensors; wanted a state dictionary")
+            raise pickle.UnpicklingError
         state = torch.load(path, map_location="cpu", weights_only=True)
     except InputError:
         raise
