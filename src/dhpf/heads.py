@@ -26,6 +26,7 @@ from .settings import from_mapping
 
 FORMAT = "dhpf-head"
 VERSION = "2"
+LARGEST = 2**30  # bytes: hundreds of times the published ones
 PUBLISHED = DHPFConfig(hough="published")  # how the published code matches
 
 
@@ -122,10 +123,12 @@ def read_metadata(path: Path) -> dict[str, str]:
     if path.suffix in (".pt", ".pth"):
         command = f"dhpf import-checkpoint {path} OUT.safetensors"
         raise InputError(f"{path} is not a head file; import a published checkpoint first: {command}")
+    if path.stat().st_size > LARGEST:
+        raise InputError(f"{path} is too large for a head: wanted at most {LARGEST / 2**20:.0f} MB")
     try:
         with safe_open(path, "pt") as stream:
             metadata: dict[str, str] = stream.metadata() or {}
-    except (SafetensorError, OSError):
+    except (SafetensorError, OSError, RuntimeError):
         raise InputError(f"{path} is not a safetensors file, or it is damaged") from None
     if metadata.get("format") != FORMAT:
         raise InputError(f"{path} is not a dhpf head; make one with 'dhpf import-checkpoint' or by training")

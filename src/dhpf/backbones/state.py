@@ -21,7 +21,7 @@ BYTES_PER_WEIGHT = 16  # float32 with two moments of an optimiser
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 # All that a dictionary of tensors needs. Torch allows more, of which some takes memory without bound.
 PLAIN = re.compile(
-    r"collections OrderedDict|torch (\w+Storage|Size|device)|torch\._utils _rebuild_(tensor|tensor_v2|parameter)"
+    r"collections OrderedDict|torch (\w+Storage|Size|device)|torch\._utils _rebuild_(tensor(_v2)?|parameter)"
 )
 
 
