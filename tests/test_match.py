@@ -178,7 +178,12 @@ def test_key_points_are_the_most_confident_that_are_apart() -> None:
     points = hand_made((64, 64), blank(128, 64), blank(64, 64), confidence=confidence).keypoints(2)
     peaks = resize_points([[4 * 4, 3 * 4], [10 * 4, 12 * 4]], (64, 64), (128, 64))
     assert (np.abs(points - peaks) <= (2 * 8, 2 * 4)).all()  # within two cells
-    assert len(hand_made((64, 64), blank(64, 64), blank(64, 64)).keypoints(40)) == 40
+    same = hand_made((64, 64), blank(64, 64), blank(64, 64))
+    assert len(same.keypoints(40)) == 40
+    assert len(same.keypoints(1)) == 1
+    for count in (0, -3):
+        with pytest.raises(InputError, match=rf"^{count} key points were asked for; wanted 1 or more"):
+            same.keypoints(count)
 
 
 def test_warp_by_an_affine_map() -> None:

@@ -32,9 +32,9 @@ SMALLEST_SIZE, LARGEST_SIZE = 32, 1024
 
 @dataclass(frozen=True, eq=False)
 class ImageFeatures:
-    """A photo and what a matcher saw in it."""
+    """An image and what a matcher saw in it."""
 
-    photo: Image.Image
+    image: Image.Image
     features: Features = field(repr=False)
     matcher: str  # its fingerprint
     device: str
@@ -42,7 +42,7 @@ class ImageFeatures:
     @property
     def nbytes(self) -> int:
         """Memory held."""
-        return self.features.nbytes + 3 * self.photo.width * self.photo.height
+        return self.features.nbytes + 3 * self.image.width * self.image.height
 
 
 class Matcher:
@@ -82,9 +82,8 @@ class Matcher:
         built = json.dumps([self.description, backbone.mean, backbone.std, repr(self.method)])
         digest = hashlib.blake2b(built.encode(), digest_size=16)
         for name, value in sorted(self.method.state_dict().items()):
-            digest.update(
-                name.encode() + value.cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
-            )
+            digest.update(name.encode())
+            digest.update(value.cpu().contiguous().view(-1).view(torch.uint8).numpy())
         return digest.hexdigest()
 
     def features(self, image: ImageLike, name: str = "image") -> ImageFeatures:
@@ -113,7 +112,7 @@ class Matcher:
             Keep what :meth:`Match.scores` needs. For 240 x 240 pixels it takes up to 10 MB with gates, 18 MB
             with static hyperpixels; do without where many matches are kept.
         """
-        (photo_a, a), (photo_b, b) = self._seen(source, "source"), self._seen(target, "target")
+        (image_a, a), (image_b, b) = self._seen(source, "source"), self._seen(target, "target")
         found = self.method.match(a, b, matrix_bytes=self.matrix_bytes)
         probability = None if found.layer_probability is None else found.layer_probability.cpu().numpy()
         numbers = found.flow.displacement, found.flow.confidence, () if probability is None else probability
@@ -122,8 +121,8 @@ class Matcher:
                 f"{self.name} computes values that are infinite or no numbers; get its files again"
             )
         return Match(
-            source=photo_a,
-            target=photo_b,
+            source=image_a,
+            target=image_b,
             cells=found.flow,
             size=self.size,
             model=self.name,
@@ -151,7 +150,7 @@ class Matcher:
             raise InputError(
                 f"{name} holds features on {image.device}; this matcher computes on {self.device}"
             )
-        return image.photo, image.features
+        return image.image, image.features
 
 
 def load(

@@ -54,7 +54,8 @@ def all_keys(kind: type[Any]) -> list[str]:
     hints = get_type_hints(kind)
     found = []
     for one in fields(kind):
-        parts = [part for part in (hints[one.name], *get_args(hints[one.name])) if is_dataclass(part)]
+        hint = hints[one.name]
+        parts = [part for part in (hint, *get_args(hint)) if isinstance(part, type) and is_dataclass(part)]
         found += [f"{one.name}.{key}" for part in parts for key in all_keys(part)] or [one.name]
     return found
 
@@ -74,7 +75,7 @@ def _typed(value: Any, wanted: Any, place: str, key: str, root: type[Any]) -> An
         return value
     if NoneType in arguments:
         return _typed(value, arguments[0], place, key, root)
-    if is_dataclass(wanted):
+    if isinstance(wanted, type) and is_dataclass(wanted):
         return from_mapping(wanted, value, place, f"{key}.", root)
     if wanted in WORDS:
         if wanted is float and type(value) is int and abs(value) <= 2**53:

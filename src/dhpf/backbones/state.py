@@ -9,6 +9,7 @@ import re
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import IO
 
 import torch
 from safetensors.torch import load_file
@@ -104,7 +105,7 @@ def _is_plain(path: Path) -> bool:
         return all(_names_tensors_only(io.BytesIO(archive.read(member))) for member in pickles)
 
 
-def _names_tensors_only(stream: io.BufferedIOBase) -> bool:
+def _names_tensors_only(stream: IO[bytes]) -> bool:
     """Of one pickle in the stream, without building anything: what it would import."""
     for operation, argument, _ in pickletools.genops(stream):
         named = str(argument) if operation.name in ("GLOBAL", "INST") else ""
