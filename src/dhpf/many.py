@@ -10,7 +10,7 @@ from pathlib import Path
 
 from .errors import InputError
 from .files import write_atomically, write_together
-from .matcher import Matcher, ImageFeatures, load
+from .matcher import ImageFeatures, Matcher, load
 from .outputs import Outputs
 from .pair_list import Job, by_locality, read_jobs
 from .points import read_points

@@ -118,6 +118,8 @@ class Match:
         """The most confident source points, (at most ``count``, 2), spread over the photo."""
         from .viz.spread import spread_points
 
+        if count < 1:
+            raise InputError(f"{count} key points were asked for; wanted 1 or more")
         return spread_points(self, count)
 
     def warp(self, points: ArrayLike | None = None) -> Image.Image:

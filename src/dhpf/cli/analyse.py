@@ -10,6 +10,7 @@ import typer
 from ..errors import InputError
 from .evaluate import Workers
 from .match import Backbone, Device, Size, parse_size
+from .models import load_model
 
 WAYS = "give predictions files, or --model with --dataset and --root, or --pair A B"
 
@@ -88,12 +89,11 @@ def analyse(
         from ..analysis.study import study_models
         from ..analysis.timing import TIMED_PAIRS
         from ..data.registry import open_dataset
-        from ..matcher import DEFAULT_SIZE, load
         from ..zoo import DEFAULT_MODEL
 
         pairs = open_dataset(str(dataset), Path(root or "."), split)
         names = model or [DEFAULT_MODEL]
-        matchers = [load(name, sides or DEFAULT_SIZE, device, backbone) for name in names]
+        matchers = [load_model(name, sides, device, backbone) for name in names]
         make_folder(out)
         study = study_models(matchers, pairs, out, timed_pairs or TIMED_PAIRS, workers)
     written = write_report(study, out)
@@ -122,10 +122,8 @@ def _analyse_pair(
 
     from ..analysis.pair import study_pair
     from ..analysis.pair_report import print_pair, write_pair
-    from ..matcher import DEFAULT_SIZE, load
-    from ..zoo import DEFAULT_MODEL
 
-    matcher = load(model[0] if model else DEFAULT_MODEL, sides or DEFAULT_SIZE, device, backbone)
+    matcher = load_model(model[0] if model else None, sides, device, backbone)
     study = study_pair(matcher, source, target, given)
     for path in write_pair(study, out):
         typer.echo(f"wrote {path}")

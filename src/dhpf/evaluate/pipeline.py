@@ -117,12 +117,14 @@ class Pipeline:
 
     def _predict(self, pair: Pair, source: Future[ImageFeatures], target: Future[ImageFeatures]) -> Outcome:
         try:
-            match = self.matcher.match(source.result(), target.result())
+            match = self.matcher.match(source.result(), target.result(), scores=False)
         except InputError as error:
             return Skip(pair.id, str(error))
         points = self._points(pair.source)
-        on = np.zeros(len(self.matcher.method.backbone.channels), np.bool_)
-        on[list(match.layers)] = True
+        on = None
+        if match.layers is not None:
+            on = np.zeros(len(self.matcher.method.backbone.channels), np.bool_)
+            on[list(match.layers)] = True
         return PairPrediction(
             pair_id=pair.id,
             category=pair.category,

@@ -46,8 +46,9 @@ class Flow:
         return self._read(self.displacement, "_summed_displacement", x, y)
 
     def confidence_at(self, x: Floats, y: Floats) -> Floats:
-        """Of points, (...)."""
-        return self._read(self.confidence[..., None], "_summed_confidence", x, y)[..., 0]
+        """Of points, (...), in [0, 1]."""
+        mean: Floats = self._read(self.confidence[..., None], "_summed_confidence", x, y)[..., 0]
+        return mean.clip(0, 1)  # differences of sums round, also to what no mean can be
 
     def cells_at(self, x: float, y: float) -> NDArray[np.int64]:
         """The numbers of the cells by which a point moves; the nearest one where it is interpolated."""
