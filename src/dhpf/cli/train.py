@@ -41,9 +41,9 @@ def train(
     """
     from ..memory import keep_freed_memory
     from ..train.loop import train as run
-    from ..train.recipe import find_recipe, read_recipe
+    from ..train.recipe import read_recipe
 
-    config = read_recipe(find_recipe(recipe), change or ())
+    config = read_recipe(recipe, change or ())
     keep_freed_memory()  # this process does nothing else
 
     best = run(config, out or Path("runs") / config.name, resume, features)

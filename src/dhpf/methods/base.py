@@ -57,6 +57,7 @@ class Method(nn.Module):
     name: ClassVar[str]
     Config: ClassVar[type[Any]] = NoSettings  # its settings
     Objective: ClassVar[type[Any]] = NoSettings  # the settings of its losses
+    inits: ClassVar[tuple[str, ...]] = ("random",)  # ways to set initial weights, see `prepare`
 
     def __init__(self, backbone: Backbone, config: Any = None) -> None:
         super().__init__()

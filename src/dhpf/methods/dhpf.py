@@ -80,6 +80,7 @@ class DHPF(Method):
     name = "dhpf"
     Config = DHPFConfig
     Objective = DHPFObjective
+    inits = ("random", "principal")
     config: DHPFConfig
 
     def __init__(self, backbone: Backbone, config: DHPFConfig | None = None) -> None:

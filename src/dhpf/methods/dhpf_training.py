@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from ..backbones.base import Features
-from ..errors import unknown
 from ..losses.layer_rate import layer_rate_loss
 from ..losses.strong import importance, strong_loss, target_distributions
 from ..losses.weak import gradient_at_once, pair_entropy, weak_loss
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
 NEARLY_RIGHT = 0.1  # delta_thres and the training PCK: that fraction of the larger side
 PIXELS = 256  # of each image and layer that initial statistics are taken from
-INITS = ("random", "principal")
 
 Blocks = tuple[dict[int, Tensor], dict[int, Tensor]]  # of source and target; layer: (h, w, C')
 
@@ -197,8 +195,6 @@ def initialise(
         of the layer's features, the other half their negatives, so that the ReLU loses nothing, and all keep
         their variance. It begins as a compressed copy of the layer, not as a random mixture.
     """
-    if init not in INITS:
-        raise unknown("model.init", init, INITS)
     for module in [*gates.modules(), *transforms.modules()]:
         if isinstance(module, (nn.Conv2d, nn.Linear)):  # torch's own default, but from our generator
             bound = module.weight[0].numel() ** -0.5

@@ -51,13 +51,13 @@ class Augmentation:
 
 
 def random_augmentation(augment: AugmentConfig, seed: int, photo: Photo, number: int) -> Augmentation:
-    """The augmentation of that number, the same in every run with this seed; number 0 is the image as it is."""
+    """The augmentation of that number, the same in all runs with this seed; 0 is the image as it is."""
     if number == 0:
         return Augmentation()
     name = f"{photo.path.name}|{photo.mirrored}|{number}|{seed}".encode()
     random = np.random.default_rng(list(hashlib.sha256(name).digest()[:16]))
     kept = 1 - augment.crop * random.random(2)
-    left, top = random.random(2) * (1 - kept)
+    start = random.random(2) * (1 - kept)
+    left, top, right, bottom = np.concatenate([start, start + kept]).tolist()
     factors = np.exp(random.uniform(-augment.colour, augment.colour, 3))
-    width, height = kept.tolist()
-    return Augmentation((float(left), float(top), float(left) + width, float(top) + height), *factors.tolist())
+    return Augmentation((left, top, right, bottom), *factors.tolist())

@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from ..errors import InputError
 from ..files import write_atomically
 from .config import Config, differences
+from .sealed import seal, unseal
 
-FORMAT = "dhpf-training"
+FORMAT = "dhpf-training-2"
 STATE, BEST, LAST = "state.safetensors", "best.safetensors", "last.safetensors"
 FREE_TO_CHANGE = {"about", "data.root", "run.cache_gb", "run.device", "run.save_every"}
 
@@ -44,15 +43,15 @@ def save_state(
 ) -> None:
     """Write the file to resume from: all of it, or nothing."""
     tensors = {
-        f"{prefix}.{key}": value.detach().cpu().clone().contiguous()
-        for prefix, module in modules.items()
-        for key, value in module.state_dict().items()
+        f"{prefix}.{key}": value
+        for prefix, part in modules.items()
+        for key, value in part.state_dict().items()
     }
     for number, state in optimiser.state_dict()["state"].items():
-        for key, value in state.items():
-            tensors[f"optimiser.{number}.{key}"] = torch.as_tensor(value).detach().cpu().clone().contiguous()
-    about = {"config": asdict(config), "progress": asdict(progress), "commit": commit}
-    content = save(tensors, {"format": FORMAT, "about": json.dumps(about)})
+        tensors |= {f"optimiser.{number}.{key}": value for key, value in state.items()}
+    held = {key: value.detach().cpu().clone().contiguous() for key, value in tensors.items()}
+    about = {"format": FORMAT, "config": asdict(config), "progress": asdict(progress), "commit": commit}
+    content = seal(held, about)
     write_atomically(folder / STATE, lambda place: place.write_bytes(content))
 
 
@@ -60,41 +59,34 @@ def load_state(
     folder: Path, config: Config, modules: Mapping[str, nn.Module], optimiser: torch.optim.Optimizer
 ) -> Progress:
     """Resume from the file; it must be of the same recipe."""
-    about, tensors = _read(folder / STATE)
-    before, now = about["config"], json.loads(json.dumps(asdict(config)))
-    changed = [key for key in differences(before, now) if key not in FREE_TO_CHANGE]
+    about, tensors = read_state(folder)
+    now = json.loads(json.dumps(asdict(config)))
+    changed = [key for key in differences(about["config"], now) if key not in FREE_TO_CHANGE]
     if changed:
         raise InputError(
             f"{folder} holds a run with other settings ({', '.join(changed)}); "
             "resume it with the same recipe, or choose another --out"
         )
-    try:
-        for prefix, module in modules.items():
-            start = f"{prefix}."
-            own = {key.removeprefix(start): v for key, v in tensors.items() if key.startswith(start)}
-            module.load_state_dict(own)
-        state: dict[int, dict[str, Tensor]] = {}
-        for key, value in tensors.items():
-            kind, number, *name = key.split(".")
-            if kind == "optimiser":
-                state.setdefault(int(number), {})[name[0]] = value
-        optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
-        return Progress(**about["progress"])
-    except (RuntimeError, ValueError, KeyError, TypeError, IndexError):
-        raise InputError(f"{folder / STATE} does not fit this recipe, or was changed; choose another --out") from None
+    states: dict[int, dict[str, Tensor]] = {}
+    for key, value in tensors.items():
+        if key.startswith("optimiser."):
+            _, number, name = key.split(".")
+            states.setdefault(int(number), {})[name] = value
+    for prefix, module in modules.items():
+        own = {
+            key.removeprefix(f"{prefix}."): v for key, v in tensors.items() if key.startswith(f"{prefix}.")
+        }
+        module.load_state_dict(own)
+    optimiser.load_state_dict({"state": states, "param_groups": optimiser.state_dict()["param_groups"]})
+    return Progress(**about["progress"])
 
 
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """What a state file says of itself, and its tensors."""
-    damaged = InputError(f"{path} is not a training state of this program, or it is damaged; choose another --out")
-    try:
-        with safe_open(path, "pt") as stream:
-            metadata = stream.metadata() or {}
-        if metadata.get("format") != FORMAT:
-            raise damaged
-        about = json.loads(metadata["about"])
-        if not isinstance(about, dict) or not isinstance(about.get("config"), dict):
-            raise damaged
-        return about, load_file(path)
-    except (SafetensorError, OSError, ValueError, KeyError, RecursionError):
-        raise damaged from None
+def read_state(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """What a run's state says of itself, and its tensors."""
+    found = unseal(folder / STATE)
+    if found is None or not isinstance(found[1], dict) or found[1].get("format") != FORMAT:
+        raise InputError(
+            f"{folder / STATE} is no training state of this program, or it is damaged; choose another --out"
+        )
+    tensors, about = found
+    return about, tensors

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, make_dataclass
+from functools import cache
 from typing import Any
 
 from ..errors import InputError
@@ -90,11 +92,12 @@ class Config:
 
 
 CHOICES = {"optimiser.kind": ("adamw", "sgd"), "optimiser.schedule": ("one-cycle", "constant")}
+MANY = 10**9
 RANGES = {  # lowest and highest value
     "data.holdout": (0, 0.9),
-    "data.holdout_images": (0, None),
-    "data.per_epoch": (0, None),
-    "data.validation_pairs": (1, None),
+    "data.holdout_images": (0, MANY),
+    "data.per_epoch": (0, MANY),
+    "data.validation_pairs": (1, MANY),
     "data.pseudo_distance": (0, 1),
     "augment.mirror": (0, 1),
     "augment.swap": (0, 1),
@@ -106,11 +109,11 @@ RANGES = {  # lowest and highest value
     "optimiser.momentum": (0, 1),
     "optimiser.decay": (0, 1000),
     "optimiser.ema": (0, 0.99999),
-    "run.epochs": (1, None),
-    "run.batch": (1, None),
-    "run.seed": (0, 2**31),
-    "run.save_every": (1, None),
-    "run.cache_gb": (0, None),
+    "run.epochs": (1, MANY),
+    "run.batch": (1, MANY),
+    "run.seed": (0, MANY),
+    "run.save_every": (1, MANY),
+    "run.cache_gb": (0, MANY),
 }
 RENAMED = {  # keys of older recipes
     "model.gating": "head.gating",
@@ -118,16 +121,19 @@ RENAMED = {  # keys of older recipes
     "model.hough": "head.hough, one of exact, published and none",
     "model.once": "head.gate_power, 1 for true and 2 for false",
     "model.motion": "head.revote",
-    "model.closer": "gone: crop-and-rematch gained nothing on held-out pairs",
     "data.alike": "data.pseudo_distance",
     "augment.views": "augment.augmentations",
     "loss.spread": "loss.target_sigma",
     "optimiser.statistics": "loss.bn_mode",
     "optimiser.average": "optimiser.ema",
-    "run.mixed_precision": "gone: the head is too small to gain from it",
+}
+REMOVED = {
+    "model.closer": "crop-and-rematch gained nothing on held-out pairs",
+    "run.mixed_precision": "the head is too small to gain from it",
 }
 
 
+@cache
 def config_of(method: type[Method]) -> type[Config]:
     """The recipes of a method: with its own sections ``head`` and ``loss``."""
     own = [("head", method.Config), ("loss", method.Objective)]
@@ -138,30 +144,44 @@ def config_of(method: type[Method]) -> type[Config]:
 def make_config(content: Mapping[str, Any], place: str) -> Config:
     """A configuration from nested dictionaries; ``place`` is named in errors."""
     for key, new in RENAMED.items():
-        section, _, name = key.partition(".")
-        if isinstance(content.get(section), Mapping) and name in content[section]:
+        if _has(content, key):
             raise InputError(f"{place}: {key} is now {new}")
+    for key, reason in REMOVED.items():
+        if _has(content, key):
+            raise InputError(f"{place}: {key} is gone, leave it out: {reason}")
     model = content.get("model")
-    method = model.get("method", ModelConfig.method) if isinstance(model, Mapping) else ModelConfig.method
-    config = from_mapping(config_of(find_method(str(method))), content, place)
-    _check(config, place)
+    name = model.get("method", ModelConfig.method) if isinstance(model, Mapping) else ModelConfig.method
+    method = find_method(str(name))
+    if method.losses is Method.losses:
+        raise InputError(f"{place}: model.method = {name!r} has nothing to train")
+    config = from_mapping(config_of(method), content, place)  # type: ignore[arg-type]  # a class has a hash
+    _check(config, method, place)
     return config
 
 
-def _check(config: Config, place: str) -> None:
-    for key, choices in CHOICES.items():
+def _has(content: Mapping[str, Any], key: str) -> bool:
+    section, _, name = key.partition(".")
+    return isinstance(content.get(section), Mapping) and name in content[section]
+
+
+def _check(config: Config, method: type[Method], place: str) -> None:
+    for key, choices in (CHOICES | {"model.init": method.inits}).items():
         value = _look_up(config, key)
         if value not in choices:
             raise InputError(f"{place}: {key} = {value!r}; wanted: {' or '.join(choices)}")
     for key, (low, high) in RANGES.items():
         value = _look_up(config, key)
-        if not (value >= low and (high is None or value <= high)):
-            limits = f"at least {low}" if high is None else f"from {low} to {high}"
-            raise InputError(f"{place}: {key} = {value}; wanted {limits}")
+        if not low <= value <= high:
+            raise InputError(f"{place}: {key} = {value}; wanted from {low} to {high}")
     if not config.data.train:
         raise InputError(f"{place}: data.train is empty; name what to train on, such as 'pf-pascal/val'")
-    if not config.name or "/" in config.name or "\\" in config.name or config.name.startswith("."):
-        raise InputError(f"{place}: name = {config.name!r}; wanted a plain name, which becomes the run's folder")
+    for name in config.data.train:
+        if name.startswith("alike:"):
+            raise InputError(f"{place}: data.train: {name} is now pseudo:{name.removeprefix('alike:')}")
+    if not re.fullmatch(r"\w[\w .+-]*", config.name):
+        raise InputError(
+            f"{place}: name = {config.name!r}; wanted a plain name, which becomes the run's folder"
+        )
 
 
 def _look_up(config: Config, key: str) -> Any:

@@ -1,23 +1,18 @@
 """Backbone features on disk: computed once, in float16, memory-mapped, bounded, reused between runs.
 
 The backbone is frozen, so the blocks of an image never change: about 13 MB for ResNet-50 at 240 x 240. A file
-knows its checksum; what does not fit is computed again.
+knows its checksum and whose features it holds; what does not fit is computed again.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 import time
-import zlib
 from pathlib import Path
 
 import numpy as np
-import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor
 
 from ..backbones.base import Backbone, Features, extract
@@ -26,9 +21,9 @@ from ..errors import InputError
 from ..files import write_atomically
 from ..grid import Size
 from .augmentation import Augmentation
+from .sealed import seal, unseal
 
 LARGEST = float(np.finfo(np.float16).max)
-ENDING = ".safetensors"
 ABANDONED = 600.0  # seconds after which whoever wrote an unfinished file must have been killed
 
 
@@ -51,7 +46,7 @@ class FeatureStore:
         self.backbone, self.name, self.size, self.folder, self.limit = backbone, name, size, folder, limit
         self.computed = 0
         self._written = 0
-        self._sound: set[tuple[str, int]] = set()  # files whose checksum was seen to fit, and when they were written
+        self._sound: set[tuple[str, int]] = set()  # what was seen to fit: key, time of the file
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -59,43 +54,43 @@ class FeatureStore:
 
     def get(self, photo: Photo, augmentation: Augmentation) -> Features:
         """From the folder, or computed and kept there; on the CPU, blocks in float16."""
-        path = self.folder / f"{self._key(photo, augmentation)}{ENDING}"
-        found = self._read(path)
-        if found is not None:
-            return found
+        key = self._key(photo, augmentation)
+        path = self.folder / f"{key}.safetensors"
+        tensors = self._read(path, key)
+        if tensors is None:
+            tensors = self._compute(photo, augmentation)
+            self._keep(path, seal(tensors, key))
+        blocks, pooled = (
+            {layer: tensors[f"{kind}.{layer}"] for layer in range(len(self.backbone.channels))}
+            for kind in ("block", "pooled")
+        )
+        return Features(blocks, pooled, self.backbone.grid(self.size))
+
+    def _compute(self, photo: Photo, augmentation: Augmentation) -> dict[str, Tensor]:
         self.computed += 1
         image = augmentation.tensor(photo, self.size, self.backbone.mean, self.backbone.std)
-        features = extract(self.backbone, image[0])
-        blocks = {
-            n: block.clamp(-LARGEST, LARGEST).half().cpu().contiguous() for n, block in features.blocks.items()
-        }
-        features = Features(blocks, {n: p.cpu() for n, p in features.pooled.items()}, features.grid)
-        content = _packed(features)
+        found = extract(self.backbone, image[0])
+        blocks = {f"block.{n}": b.clamp(-LARGEST, LARGEST).half() for n, b in found.blocks.items()}
+        pooled = {f"pooled.{n}": p for n, p in found.pooled.items()}
+        return {name: tensor.cpu().contiguous() for name, tensor in (blocks | pooled).items()}
+
+    def _read(self, path: Path, key: str) -> dict[str, Tensor] | None:
+        """What a file holds; None if there is none, it is damaged or another's."""
+        try:
+            found = unseal(path, checked=(key, path.stat().st_mtime_ns) in self._sound)
+            if found is None or found[1] != key:
+                return None
+            os.utime(path)  # it was used
+            self._sound.add((key, path.stat().st_mtime_ns))
+        except OSError:
+            return None
+        return found[0]
+
+    def _keep(self, path: Path, content: bytes) -> None:
         if len(content) <= self.limit:
             self._make_room(len(content))
             write_atomically(path, lambda place: place.write_bytes(content))
             self._written += len(content)
-        return features
-
-    def _read(self, path: Path) -> Features | None:
-        """What a file holds; None if there is none, or it is damaged."""
-        try:
-            written = path.stat().st_mtime_ns
-            with safe_open(path, "pt") as file:
-                metadata = file.metadata() or {}
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # not a mapping
-            if (path.name, written) not in self._sound and metadata.get("checksum") != _checksum(tensors):
-                return None
-            os.utime(path)
-            self._sound.add((path.name, path.stat().st_mtime_ns))
-        except (OSError, SafetensorError):
-            return None
-        parts: dict[str, dict[int, Tensor]] = {"block": {}, "pooled": {}}
-        for name, tensor in tensors.items():
-            kind, _, layer = name.partition(".")
-            parts[kind][int(layer)] = tensor
-        blocks, pooled = (dict(sorted(part.items())) for part in parts.values())
-        return Features(blocks, pooled, self.backbone.grid(self.size))
 
     def _key(self, photo: Photo, augmentation: Augmentation) -> str:
         status = photo.path.stat()
@@ -119,15 +114,3 @@ class FeatureStore:
                 break
             path.unlink(missing_ok=True)
             held -= size
-
-
-def _packed(features: Features) -> bytes:
-    tensors = {f"block.{n}": block for n, block in features.blocks.items()}
-    tensors |= {f"pooled.{n}": pooled for n, pooled in features.pooled.items()}
-    return save(tensors, {"checksum": _checksum(tensors)})
-
-
-def _checksum(tensors: dict[str, Tensor]) -> str:
-    """Of all values, with their names."""
-    sums = {name: zlib.crc32(tensor.view(torch.uint8).numpy()) for name, tensor in tensors.items()}  # type: ignore[arg-type]
-    return json.dumps(sums, sort_keys=True)

@@ -15,10 +15,10 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from ..backbones.weights import load_backbone
+from ..data.pairs import Photo
 from ..errors import InputError
 from ..evaluate.provenance import code_version
 from ..files import cache_folder, write_atomically
-from ..grid import Size
 from ..heads import load_head_for_training, save_head
 from ..matcher import check_device, check_size, round_size
 from ..methods import find_method
@@ -32,7 +32,7 @@ from .config import Config
 from .features import FeatureStore
 from .optimise import learning_rate, make_optimiser, update_ema
 from .report import Reporter
-from .sources import Sources, open_sources
+from .sources import Sources, open_sources, spaced
 from .step import Losses, training_step
 from .validate import validate
 
@@ -58,9 +58,9 @@ def train(config: Config, out: Path, resume: bool = False, features: Path | None
         raise InputError(f"{out} holds a run already; resume it with --resume, or choose another --out")
     needs_points = getattr(config.loss, "needs_points", True)
     sources = open_sources(config.data, config.run.seed, needs_points=needs_points)
-    rank, world_size = _join_processes(device)
+    _join_processes(device)
     try:
-        run = Run(config, sources, out, (rank, world_size), device, features or cache_folder() / "features")
+        run = Run(config, sources, out, device, features or cache_folder() / "features")
         _make_folder(out)  # only now: bad input leaves nothing behind
         run.resume() if resumes else run.begin()
         run.train()
@@ -78,17 +78,19 @@ class Run:
         config: Config,
         sources: Sources,
         out: Path,
-        place: tuple[int, int],
         device: torch.device,
         features: Path,
     ) -> None:
-        self.config, self.sources, self.out, (self.rank, self.world_size) = config, sources, out, place
+        self.config, self.sources, self.out = config, sources, out
+        self.rank, self.world_size = rank_and_world_size()
         self.progress, self.commit = Progress(), code_version()
+        size = check_size(config.model.size)
         self.method = _build(config).to(device)
         backbone = self.method.backbone
-        size: Size = round_size(check_size(config.model.size), backbone.multiple)
         limit = int(config.run.cache_gb * 2**30)
-        self.store = FeatureStore(backbone, config.model.backbone, size, features, limit)
+        self.store = FeatureStore(
+            backbone, config.model.backbone, round_size(size, backbone.multiple), features, limit
+        )
         lengths = [len(part) for part in sources.train]
         self.plan = EpochPlan(lengths, config.run.batch, config.data.per_epoch, config.run.seed)
         if self.plan.batch % self.world_size:  # unequal shares would weigh pairs unequally
@@ -106,7 +108,7 @@ class Run:
             world_size=self.world_size,
         )
         self.head = self.method.head().requires_grad_(True)
-        self.ema = copy.deepcopy(self.head).requires_grad_(False)
+        self.ema = copy.deepcopy(self.method, {id(backbone): backbone}).requires_grad_(False)  # one backbone
         self.optimiser = make_optimiser(self.head, config.optimiser)
         self.losses: nn.Module = Losses(self.method, config.loss)
         if self.world_size > 1:
@@ -121,12 +123,11 @@ class Run:
             generator = torch.Generator().manual_seed(self.config.run.seed)
             samples = [self.store.get(photo, Augmentation()) for photo in self._preparing_images()]
             self.method.prepare(samples, generator, self.config.model.init)
-        self.ema.load_state_dict(self.head.state_dict())
+        self.ema.load_state_dict(self.method.state_dict())
 
     def resume(self) -> None:
         """Take up the state in the run's folder."""
-        modules = {"head": self.head, "ema": self.ema}
-        self.progress = load_state(self.out, self.config, modules, self.optimiser)
+        self.progress = load_state(self.out, self.config, self._heads(), self.optimiser)
 
     def train(self) -> None:
         """All epochs that are left."""
@@ -159,7 +160,7 @@ class Run:
             terms = training_step(self.losses, batch, self.optimiser)
         except InputError as error:
             raise InputError(f"epoch {position.epoch + 1}, step {position.step + 1}: {error}") from None
-        update_ema(self.ema, self.head, self.config.optimiser.ema)
+        update_ema(self.ema.head(), self.head, self.config.optimiser.ema)
         return {**terms, "rate": rate}
 
     def _means(self) -> dict[str, float]:
@@ -170,9 +171,7 @@ class Run:
         """The end of an epoch: validate the averaged weights, keep the best, save all."""
         progress = self.progress
         begun = time.monotonic()
-        judged = copy.copy(self.method)
-        judged._modules = dict(self.method._modules) | dict(self.ema.named_children())
-        scores = validate(judged, self.sources.validation, self.store, self.rank, self.world_size)
+        scores = validate(self.ema, self.sources.validation, self.store, self.rank, self.world_size)
         progress.seconds += time.monotonic() - begun
         record = {"epoch": progress.epoch, **self._means(), **{f"val {k}": v for k, v in scores.items()}}
         progress.history.append(record)
@@ -199,12 +198,14 @@ class Run:
         images = self._training_images()
         if images is not None:
             about["training_images"] = "\n".join(images)
-        save_head(path, self.method, self.config.model.backbone, self.ema.state_dict(), **about)
+        save_head(path, self.method, self.config.model.backbone, self.ema.head().state_dict(), **about)
 
     def _save_state(self) -> None:
         if self.rank == 0:
-            modules = {"head": self.head, "ema": self.ema}
-            save_state(self.out, self.config, self.commit, self.progress, modules, self.optimiser)
+            save_state(self.out, self.config, self.commit, self.progress, self._heads(), self.optimiser)
+
+    def _heads(self) -> dict[str, nn.Module]:
+        return {"head": self.head, "ema": self.ema.head()}
 
     def _training_images(self) -> list[str] | None:
         """All images that the head has learned from, with those of the head it began as; None: not known."""
@@ -214,14 +215,14 @@ class Run:
     def _steps_done(self) -> int:
         return self.progress.epoch * self.plan.steps + self.progress.step
 
-    def _preparing_images(self):  # type: ignore[no-untyped-def]
+    def _preparing_images(self) -> list[Photo]:
         """Training images, spread over the data sets."""
-        images = []
         each = max(1, PREPARING_IMAGES // len(self.sources.train))
-        for source in self.sources.train:
-            for index in range(0, len(source), max(1, len(source) // each)):
-                images.append(source[index].source)
-        return images[: 2 * PREPARING_IMAGES]
+        return [
+            source[index].source
+            for source in self.sources.train
+            for index in spaced(range(len(source)), each)
+        ]
 
 
 def _build(config: Config) -> Method:
@@ -243,9 +244,14 @@ def own_device(name: str) -> str:
     return f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if name == "cuda" else name
 
 
-def _join_processes(device: torch.device) -> tuple[int, int]:
-    rank, world_size = rank_and_world_size()
-    if world_size > 1:
-        backend = "nccl" if device.type == "cuda" else "gloo"
+def _join_processes(device: torch.device) -> None:
+    """Under torchrun, meet the others."""
+    world_size = rank_and_world_size()[1]
+    if world_size == 1:
+        return
+    backend = "nccl" if device.type == "cuda" else "gloo"
+    try:
         torch.distributed.init_process_group(backend, timeout=timedelta(hours=2))
-    return rank, world_size
+    except (ValueError, RuntimeError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"{world_size} processes cannot meet ({reason}); start them with torchrun") from None

@@ -19,20 +19,15 @@ else:
 RECIPES = Path(__file__).parent.parent / "recipes"
 
 
-def find_recipe(name: str) -> Path:
-    """A recipe's file, or the one of that name in the package: ``resnet50-strong``, ``ablation/mu-0.3``."""
-    path = Path(name)
-    inside = RECIPES / f"{name}.toml"
-    if path.suffix == ".toml" or path.exists() or RECIPES not in inside.resolve().parents:
-        return path
-    if not inside.exists():
-        known = sorted(one.relative_to(RECIPES).with_suffix("").as_posix() for one in RECIPES.rglob("*.toml"))
-        raise unknown("recipe", name, known)
-    return inside
+def read_recipe(recipe: str | Path, changes: Iterable[str] = ()) -> Config:
+    """Read a recipe and apply ``key=value`` changes, such as ``loss.mu=0.3``.
 
-
-def read_recipe(path: Path, changes: Iterable[str] = ()) -> Config:
-    """Read a recipe and apply ``key=value`` changes, such as ``loss.mu=0.3``."""
+    Parameters
+    ----------
+    recipe
+        A TOML file, or the name of one in the package: ``resnet50-strong``, ``ablation/mu-0.3``.
+    """
+    path = _find(str(recipe), Path())
     content = _read(path)
     for change in changes:
         key, equals, text = change.partition("=")
@@ -42,8 +37,19 @@ def read_recipe(path: Path, changes: Iterable[str] = ()) -> Config:
     return make_config(content, str(path))
 
 
+def _find(recipe: str, folder: Path) -> Path:
+    """The file of a recipe in the package, or one from that folder."""
+    known = {one.relative_to(RECIPES).with_suffix("").as_posix(): one for one in RECIPES.rglob("*.toml")}
+    if recipe in known:
+        return known[recipe]
+    path = folder / recipe
+    if path.suffix != ".toml" and not path.is_file():
+        raise unknown("recipe", recipe, sorted(known))
+    return path
+
+
 def _read(path: Path, readers: tuple[Path, ...] = ()) -> dict[str, Any]:
-    """What a recipe says, over what the one says that it ``extends``: a path from its own folder."""
+    """What a recipe says, over what the one says that it ``extends``: a file from its folder, or a name."""
     if path.resolve() in readers:
         raise InputError(f"{path} extends itself, by way of {readers[-1]}")
     try:
@@ -52,13 +58,13 @@ def _read(path: Path, readers: tuple[Path, ...] = ()) -> dict[str, Any]:
         raise InputError(f"no such recipe: {path}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read: {error}") from None
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not TOML: {error}") from None
     base = content.pop("extends", None)
     if base is not None:
         if not isinstance(base, str):
-            raise InputError(f"{path}: extends = {base!r}; wanted the name of a recipe's file")
-        content = _over(_read(path.parent / base, (*readers, path.resolve())), content)
+            raise InputError(f"{path}: extends = {base!r}; wanted the name of a recipe or of its file")
+        content = _over(_read(_find(base, path.parent), (*readers, path.resolve())), content)
     make_config(content, str(path))  # an error is of the file that has it
     return content
 
@@ -76,7 +82,7 @@ def _value(text: str) -> Any:
     """As TOML writes it; a bare word is text."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return text
 
 

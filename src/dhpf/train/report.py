@@ -84,7 +84,10 @@ class Reporter:
             self._board.flush()
         values = "  ".join(f"{k} {v:.4g}" for k, v in record.items() if k not in ("epoch", "rate"))
         self._console.print(
-            f"{self._title}  {values}{'  best' if better else ''}", highlight=False, markup=False, soft_wrap=True
+            f"{self._title}  {values}{'  best' if better else ''}",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
         )
 
     def _log(self, group: str, values: Mapping[str, float], steps_done: int) -> None:

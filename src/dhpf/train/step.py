@@ -40,6 +40,6 @@ def training_step(losses: nn.Module, batch: Batch, optimiser: torch.optim.Optimi
     weights = [weight for group in optimiser.param_groups for weight in group["params"]]
     if not all(weight.sum().isfinite() for weight in weights):  # before they are saved
         raise InputError(
-            f"weights are infinite or no number after a step whose loss is {loss.item()}; lower optimiser.rate"
+            f"weights are infinite or no number, with a loss of {loss.item()}; lower optimiser.rate"
         )
     return {name: term.item() for name, term in terms.items()} | {"loss": loss.item()}

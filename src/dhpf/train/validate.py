@@ -41,8 +41,9 @@ def validate(
             found = method.match(a, b)
             layers += [] if found.layers is None else [len(found.layers)]
             points = resize_points(pair.source.points, pair.source.size, store.size)
-            predicted = points + found.flow.displacement_at(*points.T)
-            scores[index] = pair_pck(pair, resize_points(predicted, store.size, pair.target.size), source.name)
+            moved = points + found.flow.displacement_at(*points.T)
+            predicted = resize_points(moved, store.size, pair.target.size)
+            scores[index] = pair_pck(pair, predicted, source.name)
         result[f"{source.name}/{source.split}"] = float(sum_over_processes(scores).mean())
     result["mean"] = float(np.mean(list(result.values())))
     totals = sum_over_processes(torch.tensor([float(sum(layers)), float(len(layers))], device=device))
@@ -52,7 +53,8 @@ def validate(
 
 
 def _on(features: Features, device: torch.device) -> Features:
-    blocks, pooled = ({n: t.to(device) for n, t in part.items()} for part in (features.blocks, features.pooled))
+    blocks = {layer: block.to(device) for layer, block in features.blocks.items()}
+    pooled = {layer: mean.to(device) for layer, mean in features.pooled.items()}
     return Features(blocks, pooled, features.grid)
 
 

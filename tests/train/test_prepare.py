@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from dhpf.methods.dhpf_training import _initialise_transform
 from dhpf.model.transform import Transform
-from dhpf.train.initial import _prepare_transform
 
 
 @pytest.fixture
@@ -20,14 +20,14 @@ def pixels() -> torch.Tensor:
 
 def applied(transform: Transform, pixels: torch.Tensor) -> torch.Tensor:
     with torch.no_grad():
-        found: torch.Tensor = transform.eval()(pixels.T[None, :, :, None])[0, :, :, 0].T
+        found: torch.Tensor = transform.eval()(pixels)
     return found
 
 
 def test_principal_channels_keep_the_largest_directions_and_both_signs(pixels):
     transform = Transform(64)
     with torch.no_grad():
-        _prepare_transform(transform, pixels, "principal")
+        _initialise_transform(transform, pixels, "principal")
     out = applied(transform, pixels)
     positive, negative = out.chunk(2, 1)
     assert (positive * negative == 0).all()  # a value or its negative, never both
@@ -44,7 +44,7 @@ def test_random_channels_are_normalised(pixels):
     transform = Transform(64)
     weight = transform[0].weight.detach().clone()
     with torch.no_grad():
-        _prepare_transform(transform, pixels, "random")
+        _initialise_transform(transform, pixels, "random")
     assert torch.equal(transform[0].weight, weight)
     reduced = pixels @ weight.flatten(1).T
     wanted = ((reduced - reduced.mean(0)) / reduced.std(0)).relu()
