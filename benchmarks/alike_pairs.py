@@ -12,7 +12,7 @@ import argparse
 from pathlib import Path
 
 from benchmarks.record import save_result
-from dhpf.data.alike import common_parts
+from dhpf.data.pseudo_pairs import common_keypoints
 from dhpf.data.registry import find_dataset, open_dataset
 from dhpf.train.config import DataConfig
 
@@ -32,7 +32,7 @@ def main() -> None:
         counts = {"listed": len(dataset), "alike": 0, "points": 0, "right": 0}
         for index in range(len(dataset)):
             source, target, _ = dataset.annotation(index)
-            found = common_parts(source.points, target.points, DataConfig.alike)
+            found = common_keypoints(source.points, target.points, DataConfig.alike)
             if found is not None:
                 counts["alike"] += 1
                 counts["points"] += len(found[0])

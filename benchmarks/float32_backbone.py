@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from safetensors.torch import save_file
 
-from dhpf.images import DEVIATION
+from dhpf.model.backbone import DEVIATION
 from dhpf.model.weights import ASSETS, BACKBONES, read_state
 
 

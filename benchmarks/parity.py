@@ -19,8 +19,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.record import save_result
-from dhpf.images import DEVIATION, MEAN
-from dhpf.model.backbone import ResNet
+from dhpf.model.backbone import DEVIATION, MEAN, ResNet
 from dhpf.model.checkpoint import import_published
 from dhpf.model.hough import hough_space, spread_votes
 from dhpf.model.matching import match_cells

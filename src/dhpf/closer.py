@@ -19,7 +19,7 @@ from PIL import Image
 from torch import Tensor
 
 from .images import to_input
-from .model.backbone import BASE_STRIDE
+from .model.backbone import BASE_STRIDE, DEVIATION, MEAN
 from .model.correlation import Grid
 from .model.motion import Direction, shared_motion
 from .model.network import HyperpixelFlow, PairMatches
@@ -57,7 +57,7 @@ def look_closer(
     parts, places = [], []
     for photo, box in zip(photos, boxes, strict=True):
         pixels = _whole_pixels(box, photo.size)
-        parts.append(to_input(photo.crop(pixels), size).to(best.device))
+        parts.append(to_input(photo.crop(pixels), size, MEAN, DEVIATION).to(best.device))
         places.append(np.array(pixels).reshape(2, 2) * (np.array(size) / photo.size))  # in the whole input
     again = network.match(*network.both_features(*parts), matrix_bytes).best[0].cpu().numpy()
 

@@ -15,6 +15,7 @@ from .closer import look_closer
 from .errors import InputError
 from .images import ImageLike, read_image, to_input
 from .match import Match
+from .model.backbone import DEVIATION, MEAN
 from .model.checkpoint import load_network
 from .model.matching import MATRIX_BYTES
 from .model.models import DEFAULT_MODEL
@@ -77,7 +78,7 @@ class Matcher:
             What to call it in errors, where it is not a file.
         """
         photo = read_image(image, name)
-        tensor = to_input(photo, self.size).to(self.device)
+        tensor = to_input(photo, self.size, MEAN, DEVIATION).to(self.device)
         return PhotoFeatures(photo, self.network.features(tensor), self.name)
 
     def match(

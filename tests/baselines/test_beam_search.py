@@ -65,7 +65,7 @@ def test_a_narrow_beam_follows_its_members_only() -> None:
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory: pytest.TempPathFactory) -> PairDataset:
     folder = tmp_path_factory.mktemp("pascal") / "root"
-    make_mini("pf-pascal", folder, keypoint_columns=True)
+    make_mini("pf-pascal", folder)
     return open_dataset("pf-pascal", folder, "val")
 
 
@@ -157,7 +157,7 @@ def test_the_protocol_may_want_the_other_direction(
 
 
 def test_pairs_without_points_are_counted(quick: Matcher, tmp_path: Path) -> None:
-    make_mini("pf-pascal", tmp_path / "root", keypoint_columns=True)
+    make_mini("pf-pascal", tmp_path / "root")
     lines = (tmp_path / "root" / "val_pairs.csv").read_text().splitlines()
     cells = lines[1].split(",")
     lines[1] = ",".join([*cells[:3], "", "", "", "", *cells[7:]])

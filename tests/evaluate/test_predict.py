@@ -80,7 +80,7 @@ def test_pairs_that_share_images_come_one_after_the_other(pairs: PairDataset) ->
 def damaged(tmp_path: Path) -> Iterator[Path]:
     """A mini PF-PASCAL with keypoint columns, to be changed."""
     folder = tmp_path / "damaged"
-    make_mini("pf-pascal", folder, keypoint_columns=True)
+    make_mini("pf-pascal", folder)
     yield folder
 
 

@@ -71,9 +71,12 @@ def test_bundled_weights_tell_cats_from_noise() -> None:
     """The deepest features of two cat-like photos are nearer to each other than either to noise."""
     from dhpf import sample
     from dhpf.images import read_image, to_input
+    from dhpf.model.backbone import DEVIATION, MEAN
 
     network = load_backbone("resnet50-msra")
-    photos = [to_input(read_image(sample(name)), (240, 240)) for name in ("cheetah", "cheetah_cub")]
+    photos = [
+        to_input(read_image(sample(name)), (240, 240), MEAN, DEVIATION) for name in ("cheetah", "cheetah_cub")
+    ]
     noise = torch.randn(1, 3, 240, 240, generator=torch.Generator().manual_seed(0))
     cheetah, cub, other = (
         F.normalize(network(x)[-1].relu().mean((2, 3))[0], dim=0) for x in (*photos, noise)

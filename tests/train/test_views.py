@@ -9,7 +9,8 @@ import pytest
 from PIL import Image
 
 from dhpf.data.pairs import Photo
-from dhpf.images import DEVIATION, MEAN, to_input
+from dhpf.images import to_input
+from dhpf.model.backbone import DEVIATION, MEAN
 from dhpf.train.config import AugmentConfig
 from dhpf.train.views import View, random_view
 
@@ -63,7 +64,7 @@ def test_number_0_is_the_photo_as_it_is(tmp_path):
     photo = marked(tmp_path / "photo.png", [(57, 41)])
     view = random_view(AUGMENT, 5, photo, 0)
     assert view == View()
-    assert view.tensor(photo, SIZE).equal(to_input(Image.open(photo.path), SIZE))
+    assert view.tensor(photo, SIZE).equal(to_input(Image.open(photo.path), SIZE, MEAN, DEVIATION))
     assert view.points(photo, SIZE)[0] == pytest.approx([57 * 96 / 120, 41 * 64 / 80])
 
 

@@ -41,20 +41,18 @@ class Downloaded(NamedTuple):
     files: tuple[Fetched, ...]  # empty if the folder was there already
 
 
-def dataset_folder(info: DatasetInfo, home: Path | None = None) -> Path:
+def dataset_folder(info: DatasetInfo) -> Path:
     """Where a downloaded data set is, or would be."""
-    return (home or cache_folder()) / "datasets" / info.folder
+    return cache_folder() / "datasets" / info.folder
 
 
-def download(name: str, home: Path | None = None) -> Downloaded:
-    """Download a data set, or what is still missing of it, and unpack it.
+def download(name: str) -> Downloaded:
+    """Download a data set, or what is still missing of it, and unpack it, in the cache folder.
 
     Parameters
     ----------
     name
         ``pf-pascal``, ``pf-willow``, ``caltech-101`` or ``spair-71k``.
-    home
-        The cache folder; by default the one that ``DHPF_HOME`` names, or else the user's.
 
     Raises
     ------
@@ -62,15 +60,21 @@ def download(name: str, home: Path | None = None) -> Downloaded:
         An address is dead, a checksum is wrong, an archive is unsafe: with what to do by hand.
     """
     info = find_dataset(name)
-    folder = dataset_folder(info, home)
+    if not info.files:
+        raise InputError(f"{name} is a format of your own data, with nothing to download; see {info.page}")
+    folder = dataset_folder(info)
     if folder.exists():
         return Downloaded(folder, ())
-    downloads = (home or cache_folder()) / "downloads"
+    downloads = cache_folder() / "downloads"
     files = tuple(fetch(remote, downloads, info.page) for remote in info.files)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    # Unpacked beside the final place and renamed at the end: a folder that is there is whole.
-    with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=folder.parent) as temporary:
-        _assemble(info, downloads, Path(temporary)).rename(folder)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        # Unpacked beside the final place and renamed at the end: a folder that is there is whole.
+        with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=folder.parent) as temporary:
+            _assemble(info, downloads, Path(temporary)).rename(folder)
+    except OSError as error:
+        reason = error.strerror or error
+        raise InputError(f"cannot write {folder}: {reason}; make room, or set DHPF_HOME") from None
     return Downloaded(folder, files)
 
 
@@ -105,10 +109,10 @@ def fetch(remote: RemoteFile, folder: Path, page: str) -> Fetched:
         The official page, for the error message of a dead address.
     """
     path = folder / remote.name
-    folder.mkdir(parents=True, exist_ok=True)
     if not path.exists():
         part = folder / f"{remote.name}.part"
         try:
+            folder.mkdir(parents=True, exist_ok=True)
             _receive_all(remote.url, part)
         except (OSError, HTTPException) as error:
             raise InputError(

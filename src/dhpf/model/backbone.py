@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 BOTTLENECKS = {50: (3, 4, 6, 3), 101: (3, 4, 23, 3)}
+MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of the RGB in [0, 1] that it was trained on
 BASE_STRIDE = 4  # pixels of the input per cell of the base block
 
 

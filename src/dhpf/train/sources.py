@@ -12,8 +12,8 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from ..data.alike import AlikePairs
 from ..data.pairs import Annotation, Entry, Pair, PairDataset
+from ..data.pseudo_pairs import PseudoPairs
 from ..data.registry import find_dataset, open_dataset
 from ..data.synthetic import SyntheticPairs
 from ..errors import InputError
@@ -126,8 +126,8 @@ def _check_alike(names: Sequence[str], needs_points: bool) -> None:
 
 def _alike(
     name: str, listed: PairDataset, difference: float, excluded: Collection[frozenset[str]]
-) -> AlikePairs:
-    found = AlikePairs(listed, difference, excluded)
+) -> PseudoPairs:
+    found = PseudoPairs(listed, difference, excluded)
     if not len(found):
         raise InputError(f"data.train: {ALIKE}{name}: no photos are alike; raise data.alike or leave it out")
     return found

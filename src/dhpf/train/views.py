@@ -12,6 +12,7 @@ from PIL import Image, ImageEnhance
 
 from ..data.pairs import Photo
 from ..images import to_input
+from ..model.backbone import DEVIATION, MEAN
 from .config import AugmentConfig
 
 Floats = NDArray[np.float64]
@@ -37,7 +38,7 @@ class View:
                 (ImageEnhance.Color, self.saturation),
             ):
                 image = kind(image).enhance(factor)
-        return to_input(image, size)
+        return to_input(image, size, MEAN, DEVIATION)
 
     def points(self, photo: Photo, size: tuple[int, int]) -> Floats:
         """The photo's points (K, 2) in pixels of the network's input; outside of it if they were cut off."""
