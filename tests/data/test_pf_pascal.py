@@ -28,7 +28,9 @@ def official(columns, tmp_path) -> Path:
     shutil.copytree(columns, root)
     rng = np.random.default_rng(5)
     for path in root.glob("*_pairs.csv"):
-        lines = [line.split(",")[:4] for line in path.read_text().splitlines()]
+        lines = [line.split(",") for line in path.read_text().splitlines()]
+        for row in lines:
+            del row[3:9]  # XA, YA, XB, YB, bboxA, bboxB
         for row in lines[1:]:
             row[:2] = [f"PF-dataset-PASCAL/{name}" for name in row[:2]]
         path.write_text("".join(",".join(row) + "\n" for row in lines))
@@ -177,9 +179,9 @@ def test_unknown_split_names_the_known_ones(official):
     ("old", "new", "message"),
     [
         ("2008_001002.jpg", "..", r"line 2: source_image is '\.\.', but a path inside the data set's folder"),
-        (",1,0\n", ",21,0\n", r"line 2: class is 21, but 1 to 20"),
-        (",1,0\n", ",cat,0\n", r"line 2: class is 'cat', but a whole number"),
-        (",1,0\n", "\n", r"line 2: 2 columns, but 4"),
+        (",1\n", ",21\n", r"line 2: class is 21, but 1 to 20"),
+        (",1\n", ",cat\n", r"line 2: class is 'cat', but a whole number"),
+        (",1\n", "\n", r"line 2: 2 columns, but 3"),
         ("class", "category", r"no column 'class'"),
     ],
 )
@@ -202,6 +204,6 @@ def test_bad_rows_are_named_by_line(official, old, new, message):
 def test_bad_keypoint_cells_are_named(columns, cells, message):
     path = columns / "test_pairs.csv"
     header, row = path.read_text().splitlines()[:2]
-    path.write_text(f"{header}\n{','.join(row.split(',')[:4])},{cells}\n")
+    path.write_text(f"{header}\n{','.join(row.split(',')[:3])},{cells}\n")
     with pytest.raises(InputError, match=rf"test_pairs\.csv, line 2: .*{message}"):
         PFPascal(columns, "test")[0]

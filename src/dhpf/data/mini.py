@@ -86,8 +86,9 @@ def _draw(root: Path, rng: np.random.Generator, files: Mapping[str, str]) -> dic
 
 
 def _pf_pascal(root: Path, rng: np.random.Generator) -> None:
-    columns = ["source_image", "target_image", "class", "flip", "XA", "YA", "XB", "YB", "bboxA", "bboxB"]
+    columns = ["source_image", "target_image", "class", "XA", "YA", "XB", "YB", "bboxA", "bboxB"]
     lists: dict[str, list[list[Any]]] = {split: [columns] for split in PAIRS}
+    lists["trn"] = [[*columns, "flip"]]
     labels = {pf_pascal.CLASSES[label - 1]: label for label in (1, 8, 14)}
     files = {category: f"JPEGImages/2008_{label:03}{{:03}}.jpg" for category, label in labels.items()}
     for category, images in _draw(root, rng, files).items():
@@ -97,9 +98,8 @@ def _pf_pascal(root: Path, rng: np.random.Generator) -> None:
             for a, b in ((images[i], images[j]) for i, j in pairs):
                 seen = _common(a, b)
                 values = *a.points[seen].T, *b.points[seen].T, a.scene.box, b.scene.box
-                for flip in (0, 1) if split == "trn" else (0,):
-                    row = [a.file, b.file, labels[category], flip, *map(_cell, values)]
-                    lists[split].append(row)
+                row = [a.file, b.file, labels[category], *map(_cell, values)]
+                lists[split] += [[*row, 0], [*row, 1]] if split == "trn" else [row]
     for split, rows in lists.items():
         _save_rows(root / f"{split}_pairs.csv", rows)
 
