@@ -220,6 +220,7 @@ ARRAYS: dict[str, Any] = {
     "mirrored view": np.ascontiguousarray(UPRIGHT[:, ::-1])[:, ::-1],
     "tensor": torch.from_numpy(UPRIGHT.copy()).permute(2, 0, 1),
     "float tensor": torch.from_numpy(UPRIGHT / 255).permute(2, 0, 1).requires_grad_(),
+    "view of another": torch.from_numpy(UPRIGHT / 255j).conj().permute(2, 0, 1).imag,
     "PIL": Image.fromarray(UPRIGHT),
 }
 

@@ -259,10 +259,12 @@ def _from_tensor(tensor: torch.Tensor, name: str) -> Image.Image:
         shape = tuple(tensor.shape)
         if len(shape) not in (2, 3) or (len(shape) == 3 and shape[0] not in (1, 3, 4)):
             raise InputError(f"{name} has shape {shape}; wanted (H, W), (3, H, W) or (4, H, W)")
-        tensor = tensor.detach().cpu()
+        tensor = tensor.detach().cpu().resolve_neg()
         tensor = tensor.float() if tensor.is_floating_point() else tensor  # NumPy does not know bfloat16
         array = (tensor.permute(1, 2, 0) if tensor.ndim == 3 else tensor).numpy()
-    except (RuntimeError, TypeError, NotImplementedError):  # sparse, meta, quantised, nested ...
+    except (InputError, MemoryError):
+        raise
+    except Exception:  # sparse, meta, quantised, nested ...
         kind = f"{tensor.layout}, {tensor.dtype}, on {tensor.device}"
         raise InputError(f"{name} is a tensor without plain values ({kind}); give a dense one") from None
     return _from_array(array, name)

@@ -6,6 +6,7 @@ import hashlib
 import shutil
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from http.client import HTTPException
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +14,7 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import DownloadColumn, Progress
 
 from ..errors import InputError
 from ..files import cache_folder
@@ -22,8 +23,6 @@ from .unpack import unpack
 
 CHUNK = 2**18  # bytes read at a time
 TIMEOUT = 30.0  # seconds without a byte before the connection counts as lost
-
-OnProgress = Callable[[int, "int | None"], None]  # bytes so far, bytes in all where known
 
 
 class Fetched(NamedTuple):
@@ -137,13 +136,9 @@ def _set_aside(path: Path, page: str) -> str:
 
 def _receive_all(url: str, part: Path) -> None:
     """Receive until the file is whole; a lost connection is tried again as long as bytes arrive."""
-    columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn()
+    columns = *Progress.get_default_columns(), DownloadColumn()
     with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task(part.stem)
-
-        def show(done: int, total: int | None) -> None:
-            progress.update(task, completed=done, total=total)
-
+        show = partial(progress.update, progress.add_task(part.stem))
         while True:
             before = _size(part)
             try:
@@ -155,7 +150,7 @@ def _receive_all(url: str, part: Path) -> None:
                     raise
 
 
-def _receive(url: str, part: Path, show: OnProgress) -> None:
+def _receive(url: str, part: Path, show: Callable[..., None]) -> None:
     """Append to ``part`` what it lacks, or write it anew where the server cannot continue."""
     have = _size(part)
     version = part.with_name(f"{part.name}.version")  # what the server called the file that we have begun
@@ -184,7 +179,7 @@ def _receive(url: str, part: Path, show: OnProgress) -> None:
             while chunk := response.read(CHUNK):
                 out.write(chunk)
                 have += len(chunk)
-                show(have, total)
+                show(completed=have, total=total)
     if total is not None and have < total:
         raise ConnectionError(f"the connection was lost after {have} of {total} bytes")
     version.unlink(missing_ok=True)
