@@ -12,7 +12,7 @@ import argparse
 from pathlib import Path
 
 from benchmarks.record import save_result
-from dhpf.data.pseudo_pairs import common_parts
+from dhpf.data.pseudo_pairs import common_keypoints
 from dhpf.data.registry import find_dataset, open_dataset
 from dhpf.train.config import DataConfig
 
@@ -32,7 +32,7 @@ def main() -> None:
         counts = {"listed": len(dataset), "paired": 0, "points": 0, "right": 0}
         for index in range(len(dataset)):
             source, target, _ = dataset.annotation(index)
-            found = common_parts(source.points, target.points, DataConfig.pseudo_distance)
+            found = common_keypoints(source.points, target.points, DataConfig.pseudo_distance)
             if found is not None:
                 counts["paired"] += 1
                 counts["points"] += len(found[0])
@@ -41,9 +41,7 @@ def main() -> None:
         result[f"{name}/{split}"] = counts | {"right_percent": right}
         print(name, result[f"{name}/{split}"], flush=True)
     save_result(
-        "pseudo_pairs",
-        "python -m benchmarks.pseudo_pairs DATA",
-        {"procrustes_distance": DataConfig.pseudo_distance, "lists": result},
+        "pseudo_pairs", "python -m benchmarks.pseudo_pairs DATA", {"procrustes_distance": DataConfig.pseudo_distance, "lists": result}
     )
 
 

@@ -1,39 +1,22 @@
-"""Image files -> arrays, with one-line errors that name the file.
-
-Coordinates count pixel centres: the centre of the top left pixel is (0, 0).
-"""
+"""Which pixels are the object's: from class maps and from outlines."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from ..errors import InputError
-
-
-def read_size(path: Path) -> tuple[int, int]:
-    """Width and height, from the file's header alone."""
-    with _opened(path) as image:
-        return image.size
-
-
-def read_rgb(path: Path) -> NDArray[np.uint8]:
-    """The image, (H, W, 3)."""
-    with _opened(path) as image:
-        return np.array(image.convert("RGB"))
+from ..images import load_upright, open_image
 
 
 def read_class_mask(path: Path, label: int) -> NDArray[np.bool_]:
     """Where a class map (palette or grey, one class number per pixel) says ``label``, (H, W)."""
-    with _opened(path) as image:
+    with open_image(path) as image:
         if image.mode not in ("P", "L", "1"):
             raise InputError(f"{path}: a class map has one number per pixel, but this image is {image.mode}")
-        mask: NDArray[np.bool_] = np.asarray(image) == label
+        mask: NDArray[np.bool_] = np.asarray(load_upright(image, str(path))) == label
         return mask
 
 
@@ -62,18 +45,3 @@ def fill_polygon(polygon: NDArray[np.float64], size: tuple[int, int]) -> NDArray
         crossings = x1 + (rows - y1) * (x2 - x1) / (y2 - y1)
         inside[rows] ^= columns < crossings[:, None]
     return inside
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[Image.Image]:
-    try:
-        with Image.open(path) as image:
-            yield image
-    except FileNotFoundError:
-        raise InputError(f"{path}: the image is missing") from None
-    except (OSError, SyntaxError, Image.DecompressionBombError) as error:
-        raise InputError(f"{path}: not a readable image ({_one_line(error)})") from error
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())

@@ -11,7 +11,8 @@ from PIL import Image
 from dhpf import InputError
 from dhpf.data.augment import Augmented
 from dhpf.data.pairs import Pair, Photo
-from dhpf.data.synthetic import POINTS, SyntheticPairs, WarpedPhoto
+from dhpf.data.synthetic import POINTS, SyntheticPairs, Warp, WarpedPhoto
+from dhpf.grid import resize_points
 
 from ..conftest import texture
 
@@ -103,6 +104,41 @@ def test_the_same_seed_gives_the_same_pairs(folder):
     assert np.array_equal(SyntheticPairs(folder, 3)[-2].target.points, one.target.points)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_resized_image_has_the_same_warp(folder, seed):
+    """Also from odd to even sizes: where a point comes from does not depend on the number of pixels."""
+    small = SyntheticPairs(folder, seed).annotation(0)
+    path = SyntheticPairs(folder).entries[0].source
+    larger = (SIZE[0] * 2 + 1, SIZE[1] * 3)
+    Image.open(path).resize(larger).save(path)
+    large = SyntheticPairs(folder, seed).annotation(0)
+    for before, after in ((small.source, large.source), (small.target, large.target)):
+        np.testing.assert_allclose(after.points, resize_points(before.points, SIZE, larger), atol=1e-9)
+
+
+def test_a_warp_turns_about_the_centre_of_the_image():
+    """Without shift and bend, the centre, (W - 1) / 2, stays; a corner turns about it."""
+    warp = Warp(0)
+    warp.matrix, warp.shift, warp.bend = np.array([[0.0, -1.0], [1.0, 0.0]]), np.zeros(2), warp.bend * 0
+    points = warp.origin(np.array([[4.0, 4.0], [0.0, 0.0]]), (9, 9))
+    np.testing.assert_allclose(points, [[4, 4], [8, 0]], atol=1e-12)
+
+
+def test_photos_that_a_camera_turned_are_upright(folder):
+    """The EXIF orientation is undone, in the image, its warp and its points."""
+    pairs = SyntheticPairs(folder)
+    first = pairs[0]
+    upright = first.source.image()
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    Image.fromarray(np.ascontiguousarray(np.rot90(upright))).save(first.source.path, exif=exif)
+    again = pairs[0]
+    assert again.source.size == again.target.size == SIZE
+    assert np.array_equal(again.source.image(), upright)
+    assert np.array_equal(again.target.image(), first.target.image())
+    assert np.array_equal(again.target.points, first.target.points)
+
+
 def test_the_warp_moves_things_and_keeps_the_size(folder):
     pair = SyntheticPairs(folder)[0]
     assert pair.target.image().shape == pair.source.image().shape
@@ -115,5 +151,5 @@ def test_folders_that_will_not_do(tmp_path):
     with pytest.raises(InputError, match="holds no photo"):
         SyntheticPairs(tmp_path)
     (tmp_path / "broken.jpg").write_bytes(b"no image")
-    with pytest.raises(InputError, match=r"broken\.jpg: not a readable image"):
+    with pytest.raises(InputError, match=r"broken\.jpg is not an image"):
         SyntheticPairs(tmp_path)[0]

@@ -1,8 +1,6 @@
-"""Reading images, and filling polygons, against examples and a literal implementation."""
+"""Class maps, and polygons against examples and a literal implementation."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from dhpf.data.images import fill_polygon, read_class_mask, read_rgb, read_size
+from dhpf.data.masks import fill_polygon, read_class_mask
 from dhpf.errors import InputError
 
 
@@ -41,38 +39,38 @@ def test_any_polygon_agrees_with_the_literal_rule(corners, size):
     assert np.array_equal(fill_polygon(polygon, size), literal)
 
 
-def test_grey_images_are_read_as_rgb(tmp_path):
-    Image.new("L", (3, 2), 7).save(tmp_path / "grey.png")
-    assert read_size(tmp_path / "grey.png") == (3, 2)
-    assert np.array_equal(read_rgb(tmp_path / "grey.png"), np.full((2, 3, 3), 7))
+def class_map() -> Image.Image:
+    """A palette image of 9 x 8 pixels whose values are 0, 5, 6 and 255."""
+    values = np.random.default_rng(0).choice(np.array([0, 5, 6, 255], np.uint8), (8, 9))
+    image = Image.fromarray(values)
+    image.putpalette(bytes(range(256)) * 3)
+    return image
 
 
 def test_class_map_of_a_palette_image(tmp_path):
-    image = Image.fromarray(np.array([[0, 5, 255], [5, 6, 0]], np.uint8))
-    image.putpalette(bytes(range(256)) * 3)
-    image.save(tmp_path / "map.png")
-    assert read_class_mask(tmp_path / "map.png", 5).tolist() == [[False, True, False], [True, False, False]]
+    class_map().save(tmp_path / "map.png")
+    assert np.array_equal(read_class_mask(tmp_path / "map.png", 5), np.asarray(class_map()) == 5)
+
+
+def test_class_maps_are_turned_upright_as_images_are(tmp_path):
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    class_map().save(tmp_path / "map.png", exif=exif)
+    assert np.array_equal(
+        read_class_mask(tmp_path / "map.png", 5), np.rot90(np.asarray(class_map()) == 5, -1)
+    )
 
 
 def test_colour_image_is_no_class_map(tmp_path):
-    Image.new("RGB", (3, 2)).save(tmp_path / "map.png")
+    Image.new("RGB", (9, 8)).save(tmp_path / "map.png")
     with pytest.raises(InputError, match=r"map\.png: .* this image is RGB"):
         read_class_mask(tmp_path / "map.png", 1)
 
 
-def test_missing_image_is_named(tmp_path):
-    for read in (read_size, read_rgb):
-        with pytest.raises(InputError, match=r"gone\.jpg: the image is missing"):
-            read(tmp_path / "gone.jpg")
-
-
-@pytest.mark.parametrize("ending", ["jpg", "png"])
-def test_cut_images_are_named_wherever_they_are_cut(tmp_path: Path, ending: str):
-    noise = np.random.default_rng(0).integers(0, 256, (40, 40, 3), np.uint8)
-    path = tmp_path / f"photo.{ending}"
-    Image.fromarray(noise).save(path)
-    whole = path.read_bytes()
-    for length in range(0, len(whole) * 9 // 10, len(whole) // 60):
-        path.write_bytes(whole[:length])
-        with pytest.raises(InputError, match=rf"photo\.{ending}: not a readable image"):
-            read_rgb(path)
+def test_missing_and_damaged_class_maps_are_named(tmp_path):
+    with pytest.raises(InputError, match=r"no such image: .*gone\.png"):
+        read_class_mask(tmp_path / "gone.png", 1)
+    class_map().save(tmp_path / "map.png")
+    (tmp_path / "map.png").write_bytes((tmp_path / "map.png").read_bytes()[:-30])
+    with pytest.raises(InputError, match=r"map\.png is damaged or cut off"):
+        read_class_mask(tmp_path / "map.png", 1)
