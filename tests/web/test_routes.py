@@ -16,9 +16,9 @@ from benchmarks.web_client import Client
 from PIL import Image
 
 import dhpf
-from dhpf.model.models import DEFAULT_MODEL
-from dhpf.model.network import DHPF
+from dhpf.methods.dhpf import DHPF
 from dhpf.web.sessions import VIEW_SIDE
+from dhpf.zoo import DEFAULT_MODEL
 from tests.conftest import texture
 from tests.web.conftest import Given, Serve, Slow
 
@@ -229,7 +229,7 @@ def test_a_click_takes_the_server_far_less_than_100_ms(serve: Serve, matcher: dh
 
 
 def test_gates_say_how_sure_they_were(serve: Serve, quick: dhpf.Matcher) -> None:
-    gated = dhpf.Matcher(DHPF(quick.network.backbone).folded(), "gated", size=64)
+    gated = dhpf.Matcher(DHPF(quick.method.backbone).for_inference(), "gated", size=64)
     client = Client(serve(models=Given(gated)))
     answer = client.match(client.sample("cheetahs")).json
     match = gated.match(dhpf.sample("cheetah"), dhpf.sample("cheetah_cub"))

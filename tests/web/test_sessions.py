@@ -9,6 +9,7 @@ from PIL import Image
 
 import dhpf
 from dhpf.web.limits import Limits
+from dhpf.grid import resize_points
 from dhpf.web.sessions import VIEW_SIDE, Result, Sessions, prepare
 from tests.conftest import texture
 from tests.web.conftest import Serve
@@ -90,11 +91,12 @@ def test_a_session_counts_what_its_match_keeps(quick: dhpf.Matcher) -> None:
     assert source.view.size == (VIEW_SIDE, 26)
     assert source.nbytes == 4 * (2000 * 40 + VIEW_SIDE * 26) + len(source.jpeg)
     result = Result.of(quick.match(source.original, target.original), source, target, 17)
-    assert result.match.evidence is not None
-    kept = result.match.best.nbytes + result.match.cell_confidence.nbytes + result.match.evidence.nbytes
+    assert result.match.match_scores is not None
+    kept = result.match.cells.nbytes + result.match.match_scores.nbytes
     assert result.nbytes == kept  # not twice, for the smaller photos
-    points = np.array([[2000, 40], [0.0, 0], [1000, 13]])
-    smaller = result.view.transfer(points * [VIEW_SIDE / 2000, 26 / 40]) * [2000 / VIEW_SIDE, 40 / 26]
+    points = np.array([[1999, 39], [0.0, 0], [1000, 13]])
+    small, large = (VIEW_SIDE, 26), (2000, 40)
+    smaller = resize_points(result.view.transfer(resize_points(points, large, small)), small, large)
     np.testing.assert_allclose(smaller, result.match.transfer(points), atol=1e-9)
     before = result.nbytes
     assert result.view.flow.nbytes == result.nbytes - before  # what is computed later, too

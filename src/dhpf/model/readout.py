@@ -37,6 +37,11 @@ class Flow:
     grid: Grid
     reach: float = REACH
 
+    @property
+    def nbytes(self) -> int:
+        """Memory held."""
+        return self.displacement.nbytes + self.confidence.nbytes
+
     def transfer(self, points: Floats) -> Floats:
         """Where points (..., 2) of the source land, both in pixels of the network's input."""
         return points + self.displacement_at(points[..., 0], points[..., 1])

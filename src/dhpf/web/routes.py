@@ -23,7 +23,6 @@ from starlette.routing import Route
 from ..errors import InputError, unknown
 from ..images import read_image
 from ..match import Match
-from ..model.backbone import BASE_STRIDE
 from ..samples import PAIRS, sample_pair
 from ..viz.colours import SCALE
 from .incoming import decode_photo, photo_name, points_in, read_body, read_json
@@ -140,7 +139,7 @@ class Page:
             source, target = session.pair(ids)
             matcher = self.models.matcher(name)
             match = matcher.match(source.original, target.original)
-            return Result.of(match, source, target, len(matcher.network.backbone.channels))
+            return Result.of(match, source, target, len(matcher.method.backbone.channels))
 
         result = await self.jobs.run(_client(request), work)
         session.photos = dict(zip(SIDES, session.pair(ids), strict=True))  # perhaps swapped
@@ -246,8 +245,8 @@ def _described(photos: dict[Side, Photo]) -> dict[Side, Any]:
 def _target_cells(match: Match) -> dict[str, list[float]]:
     """Corner of the first cell and size of each, x then y, as fractions of the target photo.
 
-    The cell in column c and row r has its centre at the pixel (4 c, 4 r) of the network's input.
+    A cell reaches half a stride to each side of its centre; the photo begins half a pixel before its first.
     """
-    size = np.array(match.size)
-    corner = (0.5 - BASE_STRIDE / 2) / size
-    return {"corner": corner.tolist(), "cell": (BASE_STRIDE / size).tolist()}
+    size, grid = np.array(match.size), match.target_grid
+    corner = (grid.offset + 0.5 - grid.stride / 2) / size
+    return {"corner": corner.tolist(), "cell": (grid.stride / size).tolist()}

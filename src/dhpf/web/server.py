@@ -52,10 +52,9 @@ def serve(
             raise
         raise InputError(f"the page needs {error.name}: pip install 'dhpf[web]'") from None
     with listen(host, port) as listener:  # before the models, which take a while
-        from ..matcher import DEFAULT_SIZE
         from .models import Models
 
-        offered = Models(models, size or DEFAULT_SIZE, device, backbone)
+        offered = Models(models, size, device, backbone)
         for name in models or (offered.default,):
             offered.matcher(name)  # an unknown name or a bad file shows now, not in the browser
         bound = listener.getsockname()[1]

@@ -142,6 +142,7 @@ function button(text, label, onclick) {
 }
 
 export function showLayers({ layers, layer_count: count, layer_probability: sure }, model) {
+  if (!layers) return; // this method does not choose
   const how = sure ? "gates chose them for this pair; bars show how sure each gate was" : "fixed by the model";
   $("#layers p").textContent = `${model}: ${layers.length} of ${count} layers (${layers.join(", ")}), ${how}.`;
   $("#layers ol").replaceChildren(...Array.from({ length: count }, (_, layer) => {

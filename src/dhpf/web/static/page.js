@@ -160,7 +160,7 @@ async function show() {
   for (const id of ["#undo", "#clear"]) $(id).disabled = !points.length;
   $("#forget").disabled = !photos.source && !photos.target;
   $("#matches").hidden = !points.length;
-  $("#layers").hidden = !match;
+  $("#layers").hidden = !match || !match.layers;
   draw(state);
   showTable(state, select, removePoint);
   if (!match) return;
