@@ -89,7 +89,11 @@ def main() -> None:
                 print(f"{dataset}, {score.fingerprint}: {figures['pck']}")
                 chosen = done.predictions.layers
                 layers = None if chosen is None else round(float(chosen.sum(axis=1).mean()), 2)
-                timed = {"points_outside_image": done.moved, "average_layers": layers, "timing": timing}
+                timed = {
+                    "points_outside_image": done.predictions.points_outside,
+                    "average_layers": layers,
+                    "timing": timing,
+                }
                 save_result(f"{dataset}_{arguments.model}{ending}", command, figures | timed)
 
 
