@@ -21,8 +21,7 @@ from benchmarks.record import commit, save_result
 from dhpf import Matcher, load
 from dhpf.data import PairDataset, open_dataset
 from dhpf.data.registry import find_dataset
-from dhpf.evaluate.pipeline import default_workers
-from dhpf.evaluate.predict import predict
+from dhpf.evaluate.predict import default_workers, predict
 from dhpf.evaluate.protocol import protocol_for
 from dhpf.evaluate.score import score_predictions
 from dhpf.evaluate.tables import to_dict
@@ -87,7 +86,6 @@ def main() -> None:
                 raise SystemExit("run it as one process")
             chosen = done.predictions.layers
             about: dict[str, Any] = {
-                "points_outside_image": done.moved,
                 "average_layers": None if chosen is None else round(float(chosen.sum(axis=1).mean()), 2),
                 "timing": {
                     "seconds": round(seconds, 1),

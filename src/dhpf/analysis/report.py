@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import InputError
-from ..evaluate.svg import tag
+from ..evaluate.render import tag
 from ..files import Writer, write_together
 from .charts import Cell, Chart, missing, to_csv
 from .comparison_figures import agreement, agreement_beyond_habit, quality_against_time
