@@ -225,8 +225,8 @@ def test_warp_needs_three_points_off_a_line(points: list[list[int]]) -> None:
 
 @pytest.mark.parametrize("colour", ["white", "black"])
 def test_drawn_points_are_where_they_belong(colour: str) -> None:
-    confidence = np.full((16, 16), 0.2, np.float32)
-    confidence[:8] = 0.8  # the upper half is sure
+    confidence = np.full((16, 16), 0.25, np.float32)
+    confidence[:8] = 1.0  # the upper half is sure
     drawn = hand_made((64, 64), blank(240, 240, colour), blank(480, 240, colour), (2, 0), confidence)
     picture = np.asarray(drawn.draw([[60, 45], [150, 195]])).astype(int)
     assert picture.shape[1] == HEIGHT + GAP + 2 * HEIGHT
