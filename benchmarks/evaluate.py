@@ -25,7 +25,7 @@ from dhpf.evaluate.predict import default_workers, predict
 from dhpf.evaluate.protocol import protocol_for
 from dhpf.evaluate.score import score_predictions
 from dhpf.evaluate.tables import to_dict
-from dhpf.train.recipe import find_recipe, read_recipe
+from dhpf.train.recipe import read_recipe
 from dhpf.train.sources import open_sources
 from dhpf.zoo import DEFAULT_MODEL, models, record_figures
 
@@ -45,7 +45,7 @@ def open_pairs(dataset: str, data: Path) -> PairDataset:
     """The test split; of SPair-71k the held-out pairs of a recipe, as there is no test split at hand."""
     if dataset != "spair-71k":
         return open_dataset(dataset, data / find_dataset(dataset).folder, "test")
-    config = read_recipe(find_recipe(HELD_OUT), [f"data.root={data}", "data.validation_pairs=1000"])
+    config = read_recipe(HELD_OUT, [f"data.root={data}", "data.validation_pairs=1000"])
     held_out = open_sources(config.data, config.run.seed, needs_points=True).validation
     return next(part for part in held_out if part.name == dataset)
 

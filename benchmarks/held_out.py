@@ -21,7 +21,7 @@ from dhpf import Matcher, load
 from dhpf.data.pairs import PairDataset
 from dhpf.evaluate.metrics import photo_pck
 from dhpf.evaluate.protocol import protocol_for
-from dhpf.train.recipe import find_recipe, read_recipe
+from dhpf.train.recipe import read_recipe
 from dhpf.train.sources import open_sources
 from dhpf.zoo import models, training_images
 
@@ -40,7 +40,7 @@ def main() -> None:
     parser.add_argument("--instead", metavar="MODEL=HEAD", nargs="*", default=[])
     arguments = parser.parse_args()
     instead = dict(one.split("=", 1) for one in arguments.instead)
-    config = read_recipe(find_recipe(RECIPE), [f"data.root={arguments.data}"])
+    config = read_recipe(RECIPE, [f"data.root={arguments.data}"])
     held_out = open_sources(config.data, config.run.seed, needs_points=True).validation
     result, known = {}, {}
     for name in arguments.models:

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dhpf.model.models import MODELS
+from dhpf.model.weights import ASSETS, BACKBONES
 from PIL import Image
 from safetensors.torch import save_file
 
 import dhpf
-from dhpf.model.models import MODELS
-from dhpf.model.weights import ASSETS, BACKBONES
 from tests.conftest import Ran, texture
 from tests.test_bad_images import FILES
 from tests.test_heads import published

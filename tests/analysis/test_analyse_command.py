@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from dhpf.model.checkpoint import save_head
+from dhpf.model.network import DHPF
+from dhpf.model.weights import load_backbone
 from PIL import Image
 
 from dhpf.data import make_mini
 from dhpf.evaluate.predictions import Predictions
-from dhpf.model.checkpoint import save_head
-from dhpf.model.network import DHPF
-from dhpf.model.weights import load_backbone
 
 from ..conftest import Ran, texture
 

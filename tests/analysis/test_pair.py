@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from dhpf.model.network import DHPF, HPF, HeadKind
 
 import dhpf
 from dhpf.analysis.pair import Change, compare, study_pair
 from dhpf.analysis.pair_report import write_pair
 from dhpf.errors import InputError
 from dhpf.matcher import Matcher
-from dhpf.model.network import DHPF, HPF, HeadKind
 
 from ..conftest import texture
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dhpf.model.checkpoint import save_head
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dhpf.analysis.selection import labels_for, quality, select
 from dhpf.errors import InputError
 from dhpf.evaluate.predictions import Predictions
-from dhpf.model.checkpoint import save_head
 
 from .conftest import of_layers
 

@@ -13,10 +13,10 @@ import torch
 from dhpf import InputError, Matcher
 from dhpf.data import make_mini, open_dataset
 from dhpf.data.pairs import PairDataset
-from dhpf.evaluate.predict import Predicted, default_workers, describe, evenly_spaced, predict
+from dhpf.evaluate.predict import Predicted, default_workers, evenly_spaced, predict
 from dhpf.evaluate.predictions import Predictions
 from dhpf.evaluate.score import score_predictions
-from dhpf.model.network import DHPF
+from dhpf.methods.dhpf import DHPF
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def test_predictions_are_those_of_the_matcher_in_the_order_of_the_split(
         assert pairs.root / stored.source_image == pair.source.path
         assert np.flatnonzero(np.asarray(stored.layers)).tolist() == [2, 7, 11, 12, 15]
     assert (done.computed, done.kept, found.split_pairs) == (9, 0, 9)
-    assert found.config is not None and json.loads(found.config) == describe(quick)
+    assert found.config is not None and json.loads(found.config) == quick.description
     assert predictions_of(done).predicted_points.tolist() == found.predicted_points.tolist()
     assert [path.name for path in tmp_path.iterdir()] == ["p.npz"]
 
@@ -207,7 +207,7 @@ def test_outlines_are_carried_over(quick: Matcher, tmp_path: Path, one_thread: N
     pair, stored = pairs[1], found.pair(1)
     assert found.kind == "polygons" and pair.source.polygon is not None
     match = quick.match(pair.source.path, pair.target.path)
-    inside = pair.source.polygon.clip(0, pair.source.size)
+    inside = pair.source.polygon.clip(-0.5, np.array(pair.source.size) - 0.5)
     np.testing.assert_array_equal(stored.predicted_points, match.transfer(inside))
     np.testing.assert_array_equal(stored.target_points, pair.target.polygon)
     assert score_predictions(found).metrics == ("LT-ACC", "IoU")
@@ -217,7 +217,7 @@ def test_chosen_layers_and_gates_are_stored(
     pairs: PairDataset, quick: Matcher, tmp_path: Path, one_thread: None
 ) -> None:
     torch.manual_seed(0)
-    dynamic = Matcher(DHPF(quick.network.backbone).folded(), "untrained", size=64)
+    dynamic = Matcher(DHPF(quick.method.backbone).for_inference(), "untrained", size=64)
     found = predictions_of(predict(dynamic, pairs, tmp_path / "p.npz"))
     for index, pair in enumerate(pairs):
         match = dynamic.match(pair.source.path, pair.target.path)

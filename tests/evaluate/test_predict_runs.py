@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -171,7 +172,9 @@ def test_parts_that_were_matched_in_another_way_are_refused(
     interrupted: bytes, pairs: PairDataset, quick: Matcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "p.npz.part-0").write_bytes(interrupted)
-    monkeypatch.setattr(quick.network, "motion", True)
+    changed = replace(quick.method.config, revote=True)
+    monkeypatch.setattr(quick.method, "config", changed)
+    quick = Matcher(quick.method, quick.name, quick.size)
     with pytest.raises(InputError, match=r"p\.npz\.part-0 holds a run with another config; remove it"):
         predict(quick, pairs, tmp_path / "p.npz")
 

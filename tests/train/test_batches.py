@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from dhpf import InputError
 from dhpf.data.pairs import Pair, Photo
+from dhpf.train.augmentation import Augmentation
 from dhpf.train.batches import Batches, EpochPlan, Position, own_share
 from dhpf.train.config import AugmentConfig
-from dhpf.train.augmentation import Augmentation
 
 
 class Seen(NamedTuple):

@@ -13,12 +13,12 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
+from dhpf.model.evidence import Evidence
 from numpy.typing import NDArray
 from PIL import Image
 
 from dhpf import Match
 from dhpf.model.correlation import correlate
-from dhpf.model.evidence import Evidence
 from dhpf.model.hough import hough_space
 from dhpf.model.matching import match_cells
 from dhpf.viz import canvas

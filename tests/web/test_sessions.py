@@ -8,8 +8,8 @@ from benchmarks.web_client import Client
 from PIL import Image
 
 import dhpf
-from dhpf.web.limits import Limits
 from dhpf.grid import resize_points
+from dhpf.web.limits import Limits
 from dhpf.web.sessions import VIEW_SIDE, Result, Sessions, prepare
 from tests.conftest import texture
 from tests.web.conftest import Serve

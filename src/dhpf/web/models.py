@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..errors import unknown
 from ..backbones.weights import BACKBONES
+from ..errors import unknown
 from ..matcher import Matcher, load
 from ..zoo import DEFAULT_MODEL, models
 
