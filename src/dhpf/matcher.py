@@ -73,7 +73,8 @@ class Matcher:
     @property
     def description(self) -> dict[str, Any]:
         """How it matches, as plain data: what predictions files record."""
-        return {"method": self.method.name, "size": list(self.size), "config": asdict(self.method.config)}
+        config = json.loads(json.dumps(asdict(self.method.config)))
+        return {"method": self.method.name, "size": list(self.size), "config": config}
 
     @cached_property
     def fingerprint(self) -> str:

@@ -171,7 +171,7 @@ def test_points_outside_their_image_are_taken_at_its_edge_and_counted(
     stored, source = predictions_of(done).pair(0), pairs[0].source
     assert np.asarray(stored.source_points).tolist() == [[-3, 30], [20, 999]]
     match = quick.match(source.path, pairs[0].target.path)
-    expected = match.transfer([[0, 30], [20, source.size[1]]])
+    expected = match.transfer([[-0.5, 30], [20, source.size[1] - 0.5]])
     np.testing.assert_array_equal(stored.predicted_points, expected)
 
 
