@@ -14,7 +14,7 @@ PACKAGE = Path(dhpf.__file__).parent
 
 # What may be imported by what: each part only imports parts of its own or an earlier row.
 ROWS = (
-    ("errors", "__version__"),
+    ("errors", "__version__", "grid"),
     ("files", "memory", "processes", "samples", "points", "images", "pair_list"),
     ("model",),
     ("closer", "match", "matcher"),

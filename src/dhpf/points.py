@@ -38,7 +38,7 @@ def as_points(points: ArrayLike, name: str = "point") -> Points:
 def check_points(points: ArrayLike, size: tuple[int, int]) -> Points:
     """Points as by :func:`as_points`, or an error also if one lies outside a source photo of that size."""
     array = as_points(points)
-    outside = ((array < 0) | (array > np.array(size))).any(axis=1)
+    outside = ((array < -0.5) | (array > np.array(size))).any(axis=1)
     if outside.any():
         row = int(np.flatnonzero(outside)[0])
         where = f"({array[row, 0]:g}, {array[row, 1]:g})"
