@@ -3,7 +3,7 @@
     python -m benchmarks.ablation DATA RUNS [--only mu-0.3 squared ...]
 
 DATA holds the folder PF-PASCAL. RUNS keeps the runs: stopped, the same command goes on. Each row is a recipe
-of recipes/ablation; the validation pairs are PF-PASCAL's, without test pairs, and no photo of them is trained
+of src/dhpf/recipes/ablation; the validation pairs are PF-PASCAL's, without test pairs, and no photo of them is trained
 on.
 """
 
@@ -16,9 +16,10 @@ from typing import Any
 
 from benchmarks.record import save_result
 from dhpf.train.loop import train
+from dhpf.train.recipe import RECIPES as BUNDLED
 from dhpf.train.recipe import read_recipe
 
-RECIPES = Path(__file__).parent.parent / "recipes" / "ablation"
+RECIPES = BUNDLED / "ablation"
 BASE = "base"
 
 

@@ -16,12 +16,12 @@ import argparse
 from pathlib import Path
 
 import numpy as np
+from dhpf.model.models import MODELS
 
 from benchmarks.record import save_result
 from dhpf import Matcher, load
 from dhpf.data.pairs import PairDataset
 from dhpf.evaluate.provenance import training_images
-from dhpf.model.models import MODELS
 from dhpf.train.recipe import read_recipe
 from dhpf.train.sources import open_sources
 from dhpf.train.validate import points_pck

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from dhpf.model.models import DEFAULT_MODEL
 
 from benchmarks.record import save_result
 from dhpf import Matcher, load
@@ -24,7 +25,6 @@ from dhpf.evaluate.predict import default_workers, predict
 from dhpf.evaluate.protocol import protocol_for
 from dhpf.evaluate.score import score_predictions
 from dhpf.evaluate.tables import to_dict
-from dhpf.model.models import DEFAULT_MODEL
 
 # What is recorded: data set, protocol, ending of the file's name.
 RESULTS = (

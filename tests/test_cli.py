@@ -18,7 +18,7 @@ from dhpf.model.models import MODELS
 from dhpf.model.weights import ASSETS, BACKBONES
 from tests.conftest import Ran, texture
 from tests.test_bad_images import FILES
-from tests.test_checkpoint import published
+from tests.test_heads import published
 
 Command = Callable[..., Ran]
 

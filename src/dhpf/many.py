@@ -10,11 +10,11 @@ from pathlib import Path
 
 from .errors import InputError
 from .files import write_atomically, write_together
-from .matcher import Matcher, PhotoFeatures, load
+from .matcher import ImageFeatures, Matcher, load
 from .outputs import Outputs
 from .pair_list import Job, by_locality, read_jobs
 from .points import read_points
-from .processes import share, wait_for_others
+from .processes import rank_and_world_size, wait_for_others
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,9 @@ class FeatureCache:
     def __init__(self, matcher: Matcher, limit: int) -> None:
         self.matcher, self.limit = matcher, limit
         self.held = 0
-        self._photos: OrderedDict[Path, PhotoFeatures] = OrderedDict()
+        self._photos: OrderedDict[Path, ImageFeatures] = OrderedDict()
 
-    def get(self, path: Path) -> PhotoFeatures:
+    def get(self, path: Path) -> ImageFeatures:
         """From memory, or computed; what was used longest ago makes room."""
         if path in self._photos:
             self._photos.move_to_end(path)
@@ -88,7 +88,7 @@ def run(pairs: Path, folder: Path, wanted: Wanted, cache_bytes: int, device: str
     from rich.progress import track
 
     listed = read_jobs(pairs)
-    rank, world = share()
+    rank, world = rank_and_world_size()
     _claim(folder, wanted, listed.jobs, pairs, first=rank == 0)
     jobs = by_locality(listed.jobs)
     mine = jobs[len(jobs) * rank // world : len(jobs) * (rank + 1) // world]

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from .errors import InputError
 
+if TYPE_CHECKING:
+    from torch import Tensor
 
-def share() -> tuple[int, int]:
+
+def rank_and_world_size() -> tuple[int, int]:
     """Number of this process and of all processes, as torchrun tells them; 0 and 1 without it."""
     rank, world = os.environ.get("RANK"), os.environ.get("WORLD_SIZE")
     if rank is None or world is None:
@@ -28,3 +32,15 @@ def wait_for_others() -> None:
         distributed.init_process_group("gloo", timeout=timedelta(days=30))
         distributed.barrier()
         distributed.destroy_process_group()
+
+
+def sum_over_processes(values: Tensor) -> Tensor:
+    """The sum over all processes of a training, with its gradient; the values themselves in a single one."""
+    from torch import distributed
+
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return values
+    from torch.distributed.nn.functional import all_reduce
+
+    total: Tensor = all_reduce(values)  # type: ignore[no-untyped-call]
+    return total

@@ -13,11 +13,11 @@ import pytest
 import torch
 from PIL import Image
 
+from dhpf.backbones.weights import load_backbone
 from dhpf.data import make_mini
 from dhpf.evaluate.predictions import Predictions
-from dhpf.model.checkpoint import save_head
-from dhpf.model.network import DHPF
-from dhpf.model.weights import load_backbone
+from dhpf.heads import save_head
+from dhpf.methods.dhpf import DHPF
 
 from ..conftest import Ran, texture
 
@@ -29,9 +29,9 @@ Make = Callable[..., Predictions]
 def head(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A head file with arbitrary weights, whose gates are on about half of the time."""
     torch.manual_seed(0)
-    network = DHPF(load_backbone("resnet50-msra"))
+    method = DHPF(load_backbone("resnet50-msra"))
     path = tmp_path_factory.mktemp("head") / "arbitrary.safetensors"
-    save_head(path, network.head().state_dict(), {"backbone": "resnet50-msra"})
+    save_head(path, method, "resnet50-msra", method.head().state_dict())
     return path
 
 

@@ -16,7 +16,10 @@ from dhpf.analysis.pair import Change, LayerEffect, PairStudy, compare, study_pa
 from dhpf.analysis.pair_report import draw_pair, print_pair, write_pair
 from dhpf.errors import InputError
 from dhpf.matcher import Matcher
-from dhpf.model.network import DHPF, HPF, HeadKind
+from dhpf.methods.dhpf import DHPF, DHPFConfig
+from dhpf.methods.hpf import HPF, HPFConfig
+from dhpf.methods.nearest import Nearest
+from dhpf.model.gating import LayerDecisions
 
 from ..conftest import texture
 from ..viz.scenes import HandMade, as_match, blank
@@ -25,11 +28,15 @@ A, B = texture(80, 60, seed=1), texture(70, 90, seed=2)
 POINTS = [[10.0, 20.0], [60.5, 44.0]]
 
 
-def gated(quick: Matcher, kind: HeadKind | None = None) -> Matcher:
+def gated(quick: Matcher, config: DHPFConfig | None = None) -> Matcher:
     """A head with arbitrary weights on the backbone of the default model."""
     torch.manual_seed(3)
-    network = DHPF(quick.network.backbone, kind)
-    return Matcher(network.eval().requires_grad_(False), "arbitrary", size=64)
+    method = DHPF(quick.method.backbone, config)
+    return Matcher(method.for_inference(), "arbitrary", size=64)
+
+
+def fixed(quick: Matcher, *layers: int) -> Matcher:
+    return Matcher(HPF(quick.method.backbone, HPFConfig(layers=layers)), "fixed", size=64)
 
 
 def literal_change(after: dhpf.Match, before: dhpf.Match) -> list[float]:
@@ -46,14 +53,13 @@ def literal_change(after: dhpf.Match, before: dhpf.Match) -> list[float]:
 
 @pytest.mark.usefixtures("one_thread")
 def test_fixed_layers_against_networks_of_the_other_layers(quick: Matcher) -> None:
-    backbone = quick.network.backbone
-    before = Matcher(HPF(backbone, (2, 7, 11)), "fixed", size=64)
+    before = fixed(quick, 2, 7, 11)
     study = study_pair(before, A, B, POINTS)
     plain = before.match(A, B)
     assert study.match.layers == (2, 7, 11) and study.match.layer_probability is None
     np.testing.assert_array_equal(study.match.transfer(POINTS), plain.transfer(POINTS))
     for layer, others in ((7, (2, 11)), (0, (0, 2, 7, 11)), (16, (2, 7, 11, 16))):
-        after = Matcher(HPF(backbone, others), "other", size=64).match(A, B)
+        after = fixed(quick, *others).match(A, B)
         effect = study.effects[layer]
         assert effect.tried == ("left out" if layer == 7 else "forced in")
         assert effect.change == pytest.approx(literal_change(after, plain), abs=1e-6)
@@ -63,10 +69,10 @@ def test_fixed_layers_against_networks_of_the_other_layers(quick: Matcher) -> No
 
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize(
-    "kind", [None, HeadKind(gating="sigmoid"), HeadKind(hough=False), HeadKind(motion=True)]
+    "config", [None, DHPFConfig(gating="sigmoid"), DHPFConfig(hough="none"), DHPFConfig(revote=True)]
 )
-def test_gates_choose_as_when_matching(quick: Matcher, kind: HeadKind | None) -> None:
-    matcher = gated(quick, kind)
+def test_gates_choose_as_when_matching(quick: Matcher, config: DHPFConfig | None) -> None:
+    matcher = gated(quick, config)
     study, plain = study_pair(matcher, A, B, POINTS), matcher.match(A, B)
     assert study.match.layers == plain.layers
     assert plain.layer_probability is not None
@@ -74,22 +80,32 @@ def test_gates_choose_as_when_matching(quick: Matcher, kind: HeadKind | None) ->
     np.testing.assert_array_equal(study.match.transfer(POINTS), plain.transfer(POINTS))
 
 
+def decided(matcher: Matcher, monkeypatch: pytest.MonkeyPatch, on: dict[int, float]) -> dhpf.Match:
+    """The match if the gates of these layers were so far open, and all others closed."""
+    gates = torch.zeros(1, 17)
+    gates[0, list(on)] = torch.tensor(list(on.values()))
+    monkeypatch.setitem(matcher.method.__dict__, "gates", lambda pooled: LayerDecisions(gates, gates))
+    return matcher.match(A, B)
+
+
 @pytest.mark.usefixtures("one_thread")
-def test_a_soft_gate_that_is_forced_in_is_fully_open(quick: Matcher, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Layers 4 and 9 are a quarter open: with 12 forced in, as if the gates had said 1/4, 1/4 and 1."""
-    matcher = gated(quick, HeadKind(gating="sigmoid"))
-    probability = torch.full((1, 17), 0.25)
-    monkeypatch.setattr(matcher.network, "choose", lambda a, b: ([(4, 9)], probability))
-    before = matcher.match(A, B)
+@pytest.mark.parametrize(("gating", "gate"), [("gumbel", 1.0), ("sigmoid", 0.25)])
+def test_one_gate_is_forced_and_the_others_stay(
+    quick: Matcher, monkeypatch: pytest.MonkeyPatch, gating: str, gate: float
+) -> None:
+    """Layers 4 and 9 are on, of soft gates a quarter open; one that is forced in is fully open."""
+    matcher = gated(quick, DHPFConfig(gating=gating))
+    before = decided(matcher, monkeypatch, {4: gate, 9: gate})
+    assert before.layers == (4, 9)
     effects = study_pair(matcher, A, B, POINTS).effects
-    open_gate = probability.clone()
-    open_gate[0, 12] = 1.0
-    monkeypatch.setattr(matcher.network, "choose", lambda a, b: ([(4, 9, 12)], open_gate))
-    assert effects[12].change == pytest.approx(literal_change(matcher.match(A, B), before), abs=1e-6)
+    forced = decided(matcher, monkeypatch, {4: gate, 9: gate, 12: 1.0})
+    assert effects[12].change == pytest.approx(literal_change(forced, before), abs=1e-6)
+    left = decided(matcher, monkeypatch, {4: gate})
+    assert effects[9].change == pytest.approx(literal_change(left, before), abs=1e-6)
 
 
 def test_the_only_layer_cannot_be_left_out(quick: Matcher, tmp_path: Path) -> None:
-    study = study_pair(Matcher(HPF(quick.network.backbone, (5,)), "one", size=64), A, B)
+    study = study_pair(fixed(quick, 5), A, B)
     assert study.effects[5].change is None and study.effects[6].change is not None
     assert len(study.points) == 12  # nobody said which, so the match's own
     assert [path.name for path in write_pair(study, tmp_path)] == ["pair.png", "pair.svg", "pair.csv"]
@@ -122,11 +138,10 @@ def test_any_number_of_layers_is_drawn_and_printed(count: int, probability: floa
     assert text.startswith("a [bold] name: layers 0\n") and text.count(" off ") == count - 1
 
 
-def test_a_model_that_chooses_no_layers_is_named(quick: Matcher, monkeypatch: pytest.MonkeyPatch) -> None:
-    match = as_match(HandMade(blank(80, 60), blank(70, 90), layers=None))
-    monkeypatch.setattr(Matcher, "match", lambda *given, **how: match)
-    with pytest.raises(InputError, match="hpf-resnet50 chooses no layers; there is none to leave out"):
-        study_pair(quick, A, B)
+def test_a_model_that_chooses_no_layers_is_named(quick: Matcher) -> None:
+    nearest = Matcher(Nearest(quick.method.backbone), "nearest-resnet50", size=64)
+    with pytest.raises(InputError, match="nearest-resnet50 chooses no layers; there is none to leave out"):
+        study_pair(nearest, A, B)
 
 
 def test_points_must_be_there(quick: Matcher) -> None:

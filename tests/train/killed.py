@@ -1,4 +1,4 @@
-"""A run that is killed at one moment after another, and taken up again each time.
+"""A run that is killed at one moment after another, and resumed each time.
 
 ``python -m tests.train.killed RECIPE OUT FEATURES`` prints a line for each attempt. It is a program, so that
 attempts can be forked from a process that has loaded everything and computed nothing.
@@ -33,20 +33,23 @@ def moments(out: Path) -> dict[str, Callable[[], object]]:
         before = version()
         return lambda: version() != before
 
+    def writing(name: str) -> Callable[[], bool]:
+        return lambda: any(out.glob(f".{name}.*partial.safetensors"))
+
     return {
         "at once": after(0.02),
-        "writing the state": (out / ".state.partial.safetensors").exists,
+        "writing the state": writing("state"),
         "the state is written": changed("state.safetensors"),
         "in a step": after(1.0),
-        "writing the last head": (out / ".last.partial.safetensors").exists,
+        "writing the last head": writing("last"),
         "the last head is written": changed("last.safetensors"),
-        "writing the best head": (out / ".best.partial.safetensors").exists,
+        "writing the best head": writing("best"),
         "all but the state is written": changed("history.json"),
     }
 
 
 def attempt(recipe: Path, out: Path, features: Path, stop: Callable[[], object]) -> str:
-    """Begin or go on in a process of its own, until it ends or the moment comes."""
+    """Begin or resume in a process of its own, until it ends or the moment comes."""
     child = os.fork()
     if child == 0:
         torch.set_num_threads(1)

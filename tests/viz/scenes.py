@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 
 from dhpf import Match
+from dhpf.grid import Grid
 from dhpf.points import Points, check_points
 from dhpf.viz import canvas
 from dhpf.viz.spread import spread_points
@@ -27,6 +28,7 @@ from dhpf.viz.styles import draw_style
 GOLDEN = Path(__file__).parent / "golden"
 HEIGHT = 96  # of the images in golden pictures
 SIZE = (64, 48)  # width and height of both images and of the network's input
+GRID = Grid(12, 16, stride=4.0)
 
 POINTS = np.array([[12.0, 12], [20, 36], [34, 26], [50, 12], [52, 38]])
 OFF = np.array([[1.0, 1], [-3, 2], [0, 4], [9, 0], [-10, -4]])  # from the matches to what is called the truth
@@ -52,6 +54,7 @@ class HandMade:
     layer_probability: NDArray[np.float32] | None = None
     model: str = "by hand"
     size: tuple[int, int] = SIZE
+    target_grid: Grid = GRID
 
     def transfer(self, points: ArrayLike) -> Points:
         x, y = check_points(points, self.source.size).T

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 
-from dhpf.grid import mirror_points, resize_points
+from dhpf.grid import Grid, mirror_points, resize_points
 from dhpf.viz.canvas import GAP, Pen, drawing_size, shrunk
 from dhpf.viz.heat import over_panel
 from dhpf.viz.spread import spread_points
@@ -186,7 +186,7 @@ def test_heat_is_highest_over_the_centre_of_its_cell(
     on_grid[cell[1], cell[0]] = 1
     size = int(6 * stride), int(6 * stride)
     panel_size = size[0] * enlarged, size[1] * enlarged
-    heat = over_panel(on_grid, stride, offset, size, panel_size)
+    heat = over_panel(on_grid, Grid(6, 6, stride, offset), size, panel_size)
     y, x = np.indices(heat.shape)
     found = np.array([(x * heat).sum(), (y * heat).sum()]) / heat.sum()
     cell_centre = offset + stride * np.array(cell)

@@ -7,17 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike
+from torch import Tensor
 
+from ..backbones.base import extract
 from ..errors import InputError
 from ..evaluate.progress import shown
-from ..images import ImageLike
+from ..images import ImageLike, to_input
 from ..match import Match
 from ..matcher import Matcher
+from ..methods.base import Method
+from ..methods.dhpf import DHPF
+from ..methods.hpf import HPF
+from ..model.gating import NEGLIGIBLE, LayerDecisions
 from ..points import Points, check_points
 
 LEFT_OUT, FORCED_IN = "left out", "forced in"
@@ -69,27 +76,26 @@ def study_pair(
         Source points to follow, (K, 2), x then y, in pixels of the source; by default those that a drawing
         of the match would show.
     """
-    everything = _using(matcher, None)
-    a, b = everything.features(source, "source"), everything.features(target, "target")
-    match = everything.match(a, b, evidence=False)
+    match = matcher.match(source, target, scores=False)
     if match.layers is None:
         raise InputError(f"{matcher.name} chooses no layers; there is none to leave out or to force in")
     followed = match.keypoints() if points is None else check_points(points, match.source.size)
     if not len(followed):
         raise InputError("no points to follow; wanted: at least one [x, y]")
-    count, gates = len(matcher.network.backbone.channels), match.layer_probability
+    backbone, gates = matcher.method.backbone, match.layer_probability
+    a, b = (
+        extract(backbone, to_input(image, matcher.size, backbone.mean, backbone.std)[0])
+        for image in (match.source, match.target)
+    )
     effects = []
-    for layer in shown(range(count), "changing layers", count):
-        others = tuple(sorted(set(match.layers) ^ {layer}))
-        changed = _using(matcher, others, layer).match(a, b, evidence=False) if others else None
-        effects.append(
-            LayerEffect(
-                layer,
-                layer in match.layers,
-                None if gates is None else float(gates[layer]),
-                None if changed is None else compare(match, changed, followed),
-            )
-        )
+    for layer in shown(range(len(backbone.channels)), "changing layers", len(backbone.channels)):
+        change = None
+        others = sorted(set(match.layers) ^ {layer})
+        if others:
+            found = using(matcher.method, others).match(a, b, matrix_bytes=matcher.matrix_bytes)
+            change = compare(match, replace(match, cells=found.flow), followed)
+        probability = None if gates is None else float(gates[layer])
+        effects.append(LayerEffect(layer, layer in match.layers, probability, change))
     return PairStudy(match, followed, tuple(effects))
 
 
@@ -105,21 +111,19 @@ def compare(before: Match, after: Match, points: Points) -> Change:
     return Change(moved(points), moved(pixels), float(confidence))
 
 
-def _using(matcher: Matcher, layers: Sequence[int] | None, forced: int = 0) -> Matcher:
-    """A matcher that has all layers at hand, and uses those given; None: those that it chooses itself.
+def using(method: Method, layers: Sequence[int]) -> Method:
+    """The same method, but these layers are on. A soft gate that is off is fully opened."""
+    if isinstance(method, HPF):
+        return HPF(method.backbone, replace(method.config, layers=tuple(layers)))
+    if not isinstance(method, DHPF):
+        raise InputError(f"{method.name} cannot be told which layers to choose")
 
-    A soft gate that is forced in is fully open.
-    """
-    network = copy(matcher.network)
-    network.candidates = lambda: range(len(network.backbone.channels))  # type: ignore[method-assign]
-    if layers is not None:
+    def decide(pooled: Sequence[Tensor]) -> LayerDecisions:
+        free = method.gates(pooled)
+        on = torch.zeros_like(free.on)
+        on[:, layers] = free.on[:, layers].where(free.on[:, layers] > NEGLIGIBLE, 1.0)
+        return LayerDecisions(on, free.probability)
 
-        def choose(a: Any, b: Any) -> Any:
-            _, probability = matcher.network.choose(a, b)
-            if probability is not None:
-                probability = probability.clone()
-                probability[:, forced] = 1.0
-            return [tuple(layers)], probability
-
-        network.choose = choose  # type: ignore[method-assign]
-    return Matcher(network, matcher.name, matcher.size, matcher.device, matcher.matrix_bytes)
+    forced = copy(method)
+    forced.__dict__["gates"] = decide  # of the copy alone
+    return forced

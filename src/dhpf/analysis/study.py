@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..errors import InputError
 from ..evaluate.predictions import Predictions
 from ..evaluate.score import MASK_METRICS, score_predictions
-from ..processes import share
+from ..processes import rank_and_world_size
 from .kinds import KINDS, OTHER, kind_of
 from .timing import TIMED_PAIRS, time_pairs
 
@@ -117,7 +117,7 @@ def study_models(
     """
     from ..evaluate.predict import predict
 
-    if share()[1] > 1:
+    if rank_and_world_size()[1] > 1:
         raise InputError(
             "analysis runs in one process; use torchrun with 'dhpf predict', then give its files"
         )

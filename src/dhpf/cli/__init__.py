@@ -22,6 +22,7 @@ app = typer.Typer(
 app.command("match")(match.match)
 app.command("match-many")(match.match_many)
 app.command("models")(models.models)
+app.command("ship")(models.ship)
 app.command("import-checkpoint")(models.import_checkpoint)
 app.add_typer(data.app, name="data")
 app.command("predict")(evaluate.predict)

@@ -10,6 +10,7 @@ import typer
 from ..errors import InputError
 from .evaluate import Workers
 from .match import Backbone, Device, Size, parse_size
+from .models import load_model
 
 
 def analyse(
@@ -86,12 +87,11 @@ def analyse(
         from ..analysis.study import study_models
         from ..analysis.timing import TIMED_PAIRS
         from ..data.registry import open_dataset
-        from ..matcher import DEFAULT_SIZE, load
-        from ..model.models import DEFAULT_MODEL
+        from ..zoo import DEFAULT_MODEL
 
         pairs = open_dataset(str(dataset), Path(root or "."), split)
         names = model or [DEFAULT_MODEL]
-        matchers = [load(name, sides or DEFAULT_SIZE, device, backbone) for name in names]
+        matchers = [load_model(name, sides, device, backbone) for name in names]
         make_folder(out)
         models = study_models(matchers, pairs, out, timed_pairs or TIMED_PAIRS, workers)
     written = write_report(models, out)
@@ -119,10 +119,8 @@ def _analyse_pair(
 
     from ..analysis.pair import study_pair
     from ..analysis.pair_report import print_pair, write_pair
-    from ..matcher import DEFAULT_SIZE, load
-    from ..model.models import DEFAULT_MODEL
 
-    matcher = load(model or DEFAULT_MODEL, sides or DEFAULT_SIZE, device, backbone)
+    matcher = load_model(model, sides, device, backbone)
     make_folder(out)
     study = study_pair(matcher, source, target, given)
     for path in write_pair(study, out):

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from ..baselines.beam_search import ALPHA, BEAM, MOST_LAYERS, Step
+from ..evaluate.beam_search import ALPHA, BEAM, MOST_LAYERS, Step
 from ..data.registry import find_dataset
 from ..errors import InputError
 from ..evaluate.protocol import ALPHAS, DEFAULT_PRESET, DIRECTIONS, protocol_for
 from ..files import check_writable
 from .match import Backbone, Device, Model, Size, parse_size
+from .models import load_model
 from .score import PRESET_HELP, score
 
 if TYPE_CHECKING:
@@ -70,11 +71,9 @@ def predict(
     pairs = _open(dataset, root, split, layout)
 
     from ..evaluate.predict import predict as predict_pairs
-    from ..matcher import DEFAULT_SIZE, load
-    from ..model.models import DEFAULT_MODEL
 
     done = predict_pairs(
-        load(model or DEFAULT_MODEL, sides or DEFAULT_SIZE, device, backbone),
+        load_model(model, sides, device, backbone),
         pairs,
         out,
         split=split if layout in (None, "large") else f"{split}, {layout} layout",
@@ -134,9 +133,9 @@ def evaluate(
         if path is not None:
             check_writable(path)
 
-    from ..processes import share
+    from ..processes import rank_and_world_size
 
-    rank, world = share()
+    rank, world = rank_and_world_size()
     if out is None and world > 1:
         raise InputError("under torchrun, name the file in which the processes meet: --out FILE.npz")
     with tempfile.TemporaryDirectory() as folder:
@@ -182,13 +181,12 @@ def beam_search(
     pairs = _open(dataset, root, split, layout)
     others = _open(dataset, root, exclude_pairs_of, layout) if exclude_pairs_of else None
 
-    from ..baselines.layer_search import search_layers
+    from ..evaluate.layer_search import search_layers
     from ..evaluate.storage import write_file
-    from ..matcher import DEFAULT_SIZE, load
-    from ..model.models import UNTRAINED
+    from ..zoo import UNTRAINED
 
     found = search_layers(
-        load(model or UNTRAINED, sides or DEFAULT_SIZE, device, backbone),
+        load_model(UNTRAINED if model is None else model, sides, device, backbone),
         pairs,
         exclude=others,
         every=every,

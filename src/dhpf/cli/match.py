@@ -8,6 +8,7 @@ from typing import Annotated, Optional
 import typer
 
 from ..errors import InputError
+from .models import load_model
 
 Model = Annotated[
     Optional[str], typer.Option(metavar="NAME|FILE", help="A name from 'dhpf models', or a head file.")
@@ -105,14 +106,11 @@ def match(
     belong = read_points(truth, "target_points") if truth else None
     check_style(outputs.style, *(None if some is None else len(some) for some in (given, belong)))
 
-    from ..matcher import DEFAULT_SIZE, load  # torch takes a while: only now
-    from ..model.models import DEFAULT_MODEL
-
-    matcher = load(model or DEFAULT_MODEL, sides or DEFAULT_SIZE, device, backbone)
+    matcher = load_model(model, sides, device, backbone)  # torch takes a while: only now
     result = matcher.match(photo_a, photo_b)
     write_together(outputs.render(result, given, truth=belong))
-    layers = ", ".join(map(str, result.layers))
-    typer.echo(f"matched {source} with {target}: {result.model}, layers {layers}")
+    layers = "" if result.layers is None else f", layers {', '.join(map(str, result.layers))}"
+    typer.echo(f"matched {source} with {target}: {result.model}{layers}")
     for path in outputs.paths():
         typer.echo(f"wrote {path}")
 
@@ -159,7 +157,7 @@ def match_many(
 
     from ..many import Wanted, run
     from ..matcher import DEFAULT_SIZE
-    from ..model.models import DEFAULT_MODEL
+    from ..zoo import DEFAULT_MODEL
 
     local = str(backbone) if backbone else None
     wanted = Wanted(

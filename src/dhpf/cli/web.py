@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated, Optional
 
 import typer
@@ -52,7 +53,15 @@ def web(
 
             webbrowser.open(address)
 
-    try:
-        serve(host, port, model or (), sides, device, backbone, allow_host or (), ready)
-    except KeyboardInterrupt:
-        typer.echo("stopped")
+    with suppress(KeyboardInterrupt):
+        serve(
+            host,
+            port,
+            models=model or (),
+            size=sides,
+            device=device,
+            backbone=backbone,
+            allowed=allow_host or (),
+            ready=ready,
+        )
+    typer.echo("stopped")

@@ -10,10 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
-from ..data.images import read_rgb
 from ..errors import InputError
+from ..images import read_image
 from .metrics import correct_points, frame_scale, point_errors, threshold_lengths
 from .predictions import PairPrediction, Predictions
 from .protocol import Protocol
@@ -104,7 +103,7 @@ def _photo(root: Path, name: str, category: str) -> str | None:
         for path in (root / folder / name, root / folder / category / name):
             if path.is_file():
                 try:
-                    photo = Image.fromarray(read_rgb(path))
+                    photo = read_image(path)
                 except InputError:
                     return None
                 photo.thumbnail((LONGEST, LONGEST))

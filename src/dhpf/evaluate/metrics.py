@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from ..data.images import fill_polygon
+from ..data.masks import fill_polygon
 from ..errors import InputError
 from .predictions import Predictions
 from .protocol import Protocol
@@ -19,6 +19,47 @@ Floats = NDArray[np.float64]
 Booleans = NDArray[np.bool_]
 
 PADDING = -1.0  # the published DHPF fills up its keypoint arrays with points at (-1, -1)
+
+
+def threshold_length(threshold: str, size: ArrayLike, box: ArrayLike | None, points: ArrayLike) -> float:
+    """The length that alpha multiplies, in pixels of the frame that all of these are given in.
+
+    Parameters
+    ----------
+    threshold
+        A value of :attr:`Protocol.threshold`.
+    size, box, points
+        Of the target: width and height; x1, y1, x2, y2 of its object; the true points, (K, 2).
+    """
+    if threshold == "image":
+        return float(np.max(size))
+    if threshold == "box":
+        if box is None:
+            raise InputError("threshold=box needs the box of the target's object; try threshold=image")
+        x1, y1, x2, y2 = np.asarray(box, np.float64)
+        return float(max(x2 - x1, y2 - y1))
+    points = np.asarray(points, np.float64)
+    if threshold == "legacy-padded":
+        points = np.vstack([points, (PADDING, PADDING)])
+    return float(np.ptp(points, axis=0).max())
+
+
+def within(
+    distances: ArrayLike, lengths: ArrayLike, alphas: Sequence[float], compare: str = "<="
+) -> Booleans:
+    """(A, N) whether each distance is within each alpha times its length; one that is NaN never is."""
+    limits = np.multiply.outer(np.asarray(alphas, np.float64), np.atleast_1d(lengths))
+    correct: Booleans = distances <= limits if compare == "<=" else distances < limits
+    return correct
+
+
+def pck(
+    predicted: ArrayLike, truth: ArrayLike, length: float, alphas: Sequence[float], compare: str = "<="
+) -> Floats:
+    """(A,) PCK of one pair in percent: its points (K, 2) that land within alpha times the length."""
+    offset = np.asarray(predicted, np.float64) - np.asarray(truth, np.float64)
+    right: Floats = 100 * within(np.hypot(*offset.T), length, alphas, compare).mean(axis=1)
+    return right
 
 
 def frame_scale(sizes: NDArray[np.int64], protocol: Protocol) -> Floats:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ..data.pairs import Pair, PairDataset, Photo
 from ..errors import InputError
-from ..matcher import Matcher, PhotoFeatures
+from ..matcher import ImageFeatures, Matcher
 from .parts import Outcome, Skip
 from .predictions import PairPrediction
 from .protocol import DIRECTIONS
@@ -68,7 +68,7 @@ class Pipeline:
         self.cache_bytes = cache_bytes
         self._pool, self._workers = pool, workers
         self.images = 0  # whose features were computed
-        self._features: OrderedDict[tuple[Path, bool], Future[PhotoFeatures]] = OrderedDict()
+        self._features: OrderedDict[tuple[Path, bool], Future[ImageFeatures]] = OrderedDict()
 
     def outcomes(self, indices: Iterable[int]) -> Iterator[tuple[int, Outcome]]:
         """The outcome of each pair, in the given order; two pairs a worker are begun ahead."""
@@ -94,7 +94,7 @@ class Pipeline:
         source, target = self._features_of(pair.source), self._features_of(pair.target)
         return self._pool.submit(self._predict, pair, source, target)
 
-    def _features_of(self, photo: Photo) -> Future[PhotoFeatures]:
+    def _features_of(self, photo: Photo) -> Future[ImageFeatures]:
         key = photo.path, photo.mirrored
         if key not in self._features:
             self._make_room()
@@ -112,17 +112,19 @@ class Pipeline:
                 del self._features[key]
                 held -= size
 
-    def _compute(self, photo: Photo) -> PhotoFeatures:
+    def _compute(self, photo: Photo) -> ImageFeatures:
         return self.matcher.features(photo.image(), str(photo.path))
 
-    def _predict(self, pair: Pair, source: Future[PhotoFeatures], target: Future[PhotoFeatures]) -> Outcome:
+    def _predict(self, pair: Pair, source: Future[ImageFeatures], target: Future[ImageFeatures]) -> Outcome:
         try:
-            match = self.matcher.match(source.result(), target.result())
+            match = self.matcher.match(source.result(), target.result(), scores=False)
         except InputError as error:
             return Skip(pair.id, str(error))
         points = self._points(pair.source)
-        on = np.zeros(len(self.matcher.network.backbone.channels), np.bool_)
-        on[list(match.layers)] = True
+        on = None
+        if match.layers is not None:
+            on = np.zeros(len(self.matcher.method.backbone.channels), np.bool_)
+            on[list(match.layers)] = True
         return PairPrediction(
             pair_id=pair.id,
             category=pair.category,

@@ -19,13 +19,14 @@ from ..errors import InputError
 from ..files import check_writable
 from ..matcher import Matcher
 from ..pair_list import Job, by_locality
-from ..processes import share, wait_for_others
+from ..processes import rank_and_world_size, wait_for_others
+from ..zoo import training_images
 from .parts import Parts, Skip
 from .pipeline import Pipeline, worker_threads
 from .predictions import PairPrediction, Predictions
 from .progress import shown
 from .protocol import DIRECTIONS
-from .provenance import code_version, training_images
+from .provenance import code_version
 
 CACHE_BYTES = 2**30  # for the features of images that may recur
 MOST_WORKERS = 16  # by default; each needs about 120 MB for inputs of 240 x 240
@@ -86,7 +87,7 @@ def predict(
         raise InputError(f"direction {direction!r}; wanted: {' or '.join(DIRECTIONS)}")
     if len(dataset) == 0:
         raise InputError(f"{dataset.root}: the split {dataset.split} of {dataset.name} is empty")
-    rank, world = share()
+    rank, world = rank_and_world_size()
     order = order_of_pairs(dataset)
     mine = order[len(order) * rank // world : len(order) * (rank + 1) // world]
     about = _about(matcher, dataset, split or dataset.split, direction)
@@ -131,9 +132,6 @@ def order_of_pairs(dataset: PairDataset) -> list[int]:
 def _about(matcher: Matcher, dataset: PairDataset, split: str, direction: str) -> dict[str, Any]:
     """What tells this run from others: a run goes on with the parts of its own kind only."""
     ids = "\n".join(entry.id for entry in dataset.entries)
-    weights = hashlib.sha256()
-    for name, value in sorted(matcher.network.state_dict().items()):
-        weights.update(name.encode() + value.cpu().numpy().tobytes())
     return {
         "dataset": dataset.name,
         "split": split,
@@ -141,10 +139,8 @@ def _about(matcher: Matcher, dataset: PairDataset, split: str, direction: str) -
         "kind": "polygons" if dataset.name == Caltech101.name else "keypoints",
         "direction": direction,
         "model": matcher.name,
-        "layers": list(matcher.network.candidates()),
-        "weights": weights.hexdigest(),
-        "motion": matcher.network.motion,
-        "closer": matcher.network.closer,
+        "matcher": matcher.fingerprint,
+        "config": matcher.description,
         "size": matcher.size,
         "device": matcher.device.type,
         "commit": code_version(),

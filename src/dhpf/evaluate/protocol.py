@@ -83,7 +83,13 @@ class Preset(NamedTuple):
     direction: str = DIRECTIONS[0]
 
 
-PAPER = {"pf-pascal": "image", "pf-willow": "keypoints", "spair-71k": "box", "caltech-101": "image"}
+PAPER = {
+    "pf-pascal": "image",
+    "pf-willow": "keypoints",
+    "spair-71k": "box",
+    "caltech-101": "image",
+    "coco": "box",
+}
 
 PRESETS = {
     "dhpf": Preset("the DHPF paper's choices, with the intended threshold on PF-WILLOW", PAPER, "square240"),

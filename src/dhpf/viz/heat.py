@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from scipy.ndimage import map_coordinates
 
-from ..grid import resize_points
+from ..grid import Grid, resize_points
 from .canvas import Entry, Pen, confidence_scale, panel, placed, sheet, shrunk
 from .colours import NEUTRAL, colours
 from .lines import describe
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from ..match import Match
     from ..points import Points
 
-STRIDE, OFFSET = 4.0, 0.0  # of the target's grid: a cell's centre in pixels of the network's input
 DIM = 0.5
 
 
@@ -28,7 +27,7 @@ def draw_heat(match: Match, points: Points) -> Image.Image:
     highest = float(scores.max())
     source, target = panel(match.source), panel(match.target)
     Pen(source).dot(placed(points, match.source.size)[0], NEUTRAL)
-    heat = over_panel(scores / max(highest, 1e-12), STRIDE, OFFSET, match.size, target.size)
+    heat = over_panel(scores / max(highest, 1e-12), match.target_grid, match.size, target.size)
     target = Image.fromarray(_tinted(np.asarray(target.convert("L"), np.float64), heat))
     Pen(target).ring(placed(match.transfer(points), match.target.size)[0], 9)
     legend = [confidence_scale(f"{highest:.2g}"), [Entry(describe(match))]]
@@ -36,23 +35,11 @@ def draw_heat(match: Match, points: Points) -> Image.Image:
 
 
 def over_panel(
-    on_grid: NDArray[np.floating],
-    stride: float,
-    offset: float,
-    size: tuple[int, int],
-    panel_size: tuple[int, int],
+    on_grid: NDArray[np.floating], grid: Grid, size: tuple[int, int], panel_size: tuple[int, int]
 ) -> NDArray[np.float64]:
-    """A quantity on a grid at every pixel of a panel.
-
-    Parameters
-    ----------
-    stride, offset
-        The cell in a column c and a row r has its centre at offset + stride * (c, r) of the network's input.
-    size
-        Width and height of the network's input.
-    """
-    diagonal = np.arange(max(panel_size), dtype=np.float64)[:, None].repeat(2, axis=1)
-    cells = (resize_points(diagonal, panel_size, size) - offset) / stride
+    """A quantity on a grid at every pixel of a panel; ``size`` is the network's input, width and height."""
+    diagonal = np.arange(max(panel_size))[:, None].repeat(2, axis=1)
+    cells = (resize_points(diagonal, panel_size, size) - grid.offset) / grid.stride
     columns, rows = cells[: panel_size[0], 0], cells[: panel_size[1], 1]
     smooth: NDArray[np.float64] = map_coordinates(
         on_grid.astype(np.float64), np.meshgrid(rows, columns, indexing="ij"), order=1, mode="nearest"

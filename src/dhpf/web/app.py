@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from ..errors import InputError
 from .guard import Guard, Hosts
-from .jobs import RETRY_SECONDS, BusyError
-from .limits import Limits
+from .limits import RETRY_SECONDS, BusyError, Limits
 from .models import Models
 from .routes import Page
 
 STATIC = Path(__file__).parent / "static"
-FILES = {"/": "index.html", "/page.css": "page.css", "/page.js": "page.js", "/icon.svg": "icon.svg"}
+FILES = {"/": "index.html"} | {f"/{name}": name for name in ("page.css", "page.js", "drawing.js", "icon.svg")}
 
 
 def build_app(
@@ -46,6 +46,7 @@ def build_app(
             InputError: _bad_input,
             HTTPException: _refused,
             BusyError: _busy,
+            ClientDisconnect: _gone,
             Exception: _failed,
         },
         lifespan=page.running,
@@ -67,16 +68,18 @@ async def _bad_input(request: Request, error: Exception) -> Response:
 
 
 async def _refused(request: Request, error: Exception) -> Response:
-    status = error.status_code if isinstance(error, HTTPException) else 500
-    detail = error.detail if isinstance(error, HTTPException) else ""
-    known = {404: "there is nothing here", 405: "this cannot be asked that way"}
-    sentence = known.get(status, detail) if detail in ("Not Found", "Method Not Allowed") else detail
-    return JSONResponse({"error": sentence}, status)
+    refusal = cast(HTTPException, error)
+    plain = {"Not Found": "there is nothing here", "Method Not Allowed": "this cannot be asked that way"}
+    return JSONResponse({"error": plain.get(refusal.detail, refusal.detail)}, refusal.status_code)
 
 
 async def _busy(request: Request, error: Exception) -> Response:
     sentence = "busy with other photos; try again in a few seconds"
     return JSONResponse({"error": sentence}, 503, {"Retry-After": str(RETRY_SECONDS)})
+
+
+async def _gone(request: Request, error: Exception) -> Response:
+    return Response(status_code=400)  # nobody will see it
 
 
 async def _failed(request: Request, error: Exception) -> Response:

@@ -7,6 +7,7 @@ import io
 import json
 import reprlib
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 from PIL import Image, UnidentifiedImageError
@@ -22,32 +23,39 @@ FORMATS = ("JPEG", "PNG", "WEBP", "AVIF", "GIF", "BMP", "TIFF", "PPM")  # decode
 NAME_LENGTH = 80
 
 
-async def read_body(request: Request, most: int, limits: Limits) -> bytes:
-    """The request's body, unless it is larger than ``most`` bytes or takes too long."""
+async def read_body(
+    request: Request, most: int, seconds: float, take: Callable[[int], None] = lambda count: None
+) -> bytes:
+    """The request's body, unless it is larger than ``most`` bytes or takes too long.
+
+    ``take`` is told of the bytes as they come, and may refuse them.
+    """
+    too_large = HTTPException(413, f"that is too large: at most {_size(most)}; make it smaller first")
 
     async def read() -> bytes:
         body = bytearray()
         async for chunk in request.stream():
+            take(len(chunk))
             body += chunk
             if len(body) > most:
                 raise too_large
         return bytes(body)
 
-    too_large = HTTPException(413, f"that is too large: at most {_size(most)}; make it smaller first")
     announced = request.headers.get("content-length", "0")
     if announced.isdecimal() and int(announced) > most:
         raise too_large
     try:
-        return await asyncio.wait_for(read(), limits.body_seconds)
+        return await asyncio.wait_for(read(), seconds)
     except asyncio.TimeoutError:
         raise HTTPException(408, "sending took too long; try again") from None
 
 
 async def read_json(request: Request, limits: Limits) -> dict[str, Any]:
     """The request's body as a JSON object."""
-    body = await read_body(request, limits.json_bytes, limits)
+    body = await read_body(request, limits.json_bytes, limits.body_seconds)
     try:
         content = json.loads(body)
+        json.dumps(content, ensure_ascii=False).encode()  # fails for half a character, which is no text
     except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict):

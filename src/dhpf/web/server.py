@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import ipaddress
+import signal
 import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 7860
 def serve(
     host: str = DEFAULT_HOST,
     port: int = DEFAULT_PORT,
+    *,
     models: Sequence[str] = (),
     size: tuple[int, int] | int | None = None,
     device: str = "cpu",
@@ -27,7 +29,7 @@ def serve(
     allowed: Sequence[str] = (),
     ready: Callable[[str], None] = print,
 ) -> None:
-    """Serve the page until it is interrupted.
+    """Serve the page until it is interrupted or terminated, which both raise ``KeyboardInterrupt``.
 
     Parameters
     ----------
@@ -43,36 +45,26 @@ def serve(
         Called with the page's address, once it can be opened.
     """
     try:
-        import uvicorn
-
         from .app import build_app
+        from .connections import build_server
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("dhpf"):
             raise
         raise InputError(f"the page needs {error.name}: pip install 'dhpf[web]'") from None
     with listen(host, port) as listener:  # before the models, which take a while
-        from ..matcher import DEFAULT_SIZE
-        from .limits import Limits
         from .models import Models
 
-        limits = Limits()
-        offered = Models(models, size or DEFAULT_SIZE, device, backbone)
+        offered = Models(models, size, device, backbone)
         for name in models or (offered.default,):
             offered.matcher(name)  # an unknown name or a bad file shows now, not in the browser
         bound = listener.getsockname()[1]
-        app = build_app(offered, hosts_for(host, allowed), limits, cookie=f"dhpf-{bound}")
-        config = uvicorn.Config(
-            app,
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            ws="none",
-            limit_concurrency=limits.connections,
-            timeout_graceful_shutdown=2,
-        )
+        app = build_app(offered, hosts_for(host, allowed), cookie=f"dhpf-{bound}")
         ready(f"http://{f'[{host}]' if ':' in host else host}:{bound}")
-        uvicorn.Server(config).run(sockets=[listener])
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+        try:
+            build_server(app).run(sockets=[listener])
+        finally:
+            signal.signal(signal.SIGTERM, before)
 
 
 def is_loopback(host: str) -> bool:
