@@ -2,9 +2,8 @@
 
     python -m benchmarks.ablation DATA RUNS [--only mu-0.3 squared ...]
 
-DATA holds the folder PF-PASCAL. RUNS keeps the runs: stopped, the same command goes on. Each row is a recipe
-of src/dhpf/recipes/ablation; the validation pairs are PF-PASCAL's, without test pairs, and no photo of them is trained
-on.
+DATA holds the folder PF-PASCAL. RUNS keeps the runs: stopped, the same command resumes. Each row is a recipe
+of ``ablation/``; the validation pairs are PF-PASCAL's, without test pairs, and no image of them is trained on.
 """
 
 from __future__ import annotations

@@ -17,7 +17,8 @@ import torch
 from safetensors.torch import save_file
 
 from dhpf.backbones.resnet import ResNet
-from dhpf.backbones.weights import ASSETS, BACKBONES, read_state
+from dhpf.backbones.state import read_state
+from dhpf.backbones.weights import ASSETS, BACKBONES
 
 
 def read_shards(folder: Path) -> dict[str, torch.Tensor]:

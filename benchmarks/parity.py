@@ -20,7 +20,8 @@ from torch import Tensor
 
 from benchmarks.record import save_result
 from dhpf.backbones.resnet import ResNet
-from dhpf.backbones.weights import ASSETS, BACKBONES, load_strictly, read_state
+from dhpf.backbones.state import load_strictly, read_state
+from dhpf.backbones.weights import ASSETS, BACKBONES
 from dhpf.heads import PUBLISHED, import_published
 from dhpf.methods.dhpf import DHPF
 from dhpf.model.correlation import correlate

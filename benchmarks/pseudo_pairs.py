@@ -40,9 +40,8 @@ def main() -> None:
         right = round(100 * counts["right"] / counts["points"], 1)
         result[f"{name}/{split}"] = counts | {"right_percent": right}
         print(name, result[f"{name}/{split}"], flush=True)
-    save_result(
-        "pseudo_pairs", "python -m benchmarks.pseudo_pairs DATA", {"procrustes_distance": DataConfig.pseudo_distance, "lists": result}
-    )
+    record = {"procrustes_distance": DataConfig.pseudo_distance, "lists": result}
+    save_result("pseudo_pairs", "python -m benchmarks.pseudo_pairs DATA", record)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@
     python -m benchmarks.revoting DATA --models hpf-resnet50 resnet50-strong=RUN/last.safetensors ...
 
 On PF-PASCAL's validation pairs that are neither test pairs nor show an image that the model was trained on,
-each pair is matched in both ways in turn, from the same features. ``resnet50-strong`` leaves few such pairs, so
-a head of the same recipe that holds out more of them is measured instead.
+each pair is matched in both ways in turn, from the same features. ``resnet50-strong`` leaves few such pairs,
+so a head of the same recipe that holds out more of them is measured instead.
 """
 
 from __future__ import annotations

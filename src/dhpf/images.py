@@ -45,7 +45,7 @@ TURNS = {  # how to undo each EXIF orientation
     8: Image.Transpose.ROTATE_90,
 }
 SIDEWAYS = (5, 6, 7, 8)  # orientations that exchange width and height
-WEB_ADDRESS = re.compile(r"[a-zA-Z][\w+.-]+:/+.")  # a path may have lost one of the slashes
+WEB_ADDRESS = re.compile(r"([a-zA-Z][\w+.-]+):/+(.+)")  # a path may have lost one of the slashes
 
 
 def read_image(image: ImageLike, name: str = "image") -> Image.Image:
@@ -128,8 +128,9 @@ def open_image(path: Path) -> Iterator[Image.Image]:
 
 def _check_file(path: Path) -> None:
     if not path.exists():
-        if WEB_ADDRESS.match(str(path)):
-            raise InputError(f"{path} is a web address; download the image and give the file")
+        if address := WEB_ADDRESS.fullmatch(str(path)):
+            scheme, rest = address.groups()
+            raise InputError(f"{scheme}://{rest} is a web address; download the image and give the file")
         raise InputError(f"no such image: {path}")
     if not path.is_file():  # a pipe or a device could make us wait for ever
         kind = "folder" if path.is_dir() else "device or a pipe"

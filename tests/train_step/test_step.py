@@ -186,7 +186,7 @@ def test_shares_of_two_processes_add_up(backbone: ResNet, samples: list[Training
     parts = []
     for slots in ([0], [1, 2]):
         learner = make_learner(backbone, config, loss)
-        batch = as_batch([samples[n] for n in slots], slots=slots, count=3, world_size=2)
+        batch = as_batch([samples[n] for n in slots], slots=slots, total=3, world_size=2)
         value, _ = Losses(*learner)(batch)
         parts.append(torch.autograd.grad(value, learner.method.transforms[3].get_parameter("0.weight"))[0])
     expected = whole.gradients["transforms.3.0.weight"]

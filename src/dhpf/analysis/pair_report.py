@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..evaluate.render import Table, print_tables
 from .charts import BLUE, GREY, VERMILION, Cell, Chart, drawing, render
 from .pair import FORCED_IN, LEFT_OUT, PairStudy
-from .report import print_table, write_contents
+from .report import as_text, write_contents
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -77,9 +78,7 @@ def write_pair(study: PairStudy, folder: Path) -> list[Path]:
 
 def print_pair(study: PairStudy, console: Console) -> None:
     """The table for the terminal, and what it is about."""
-    from rich.text import Text
-
     layers = ", ".join(str(effect.layer) for effect in study.effects if effect.on)
-    console.print(Text(f"{study.match.model}: layers {layers}"), soft_wrap=True)
-    console.print(Text(f"{len(study.points)} points are followed"), soft_wrap=True)
-    print_table(COLUMNS, rows_of(study), console, digits=3)
+    note = f"{len(study.points)} points are followed"
+    rows = as_text(rows_of(study), 3)
+    print_tables([Table(f"{study.match.model}: layers {layers}", COLUMNS[1:], rows, note)], [], console)

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import InputError
+from ..evaluate.render import Table, print_tables, tag
+from ..evaluate.render import to_html as table_to_html
 from ..files import Writer, write_together
-from .charts import Cell, Chart, Row, to_csv
+from .charts import Chart, Row, to_csv
 from .figures import draw_figures
 from .study import ModelStudy
 
@@ -92,47 +94,32 @@ def notes(models: Sequence[ModelStudy]) -> list[str]:
 
 def print_overview(models: Sequence[ModelStudy], console: Console) -> None:
     """The overview and the notes, for the terminal."""
-    from rich.text import Text
-
-    print_table(COLUMNS, overview(models), console, digits=1)
-    for note in notes(models):
-        console.print(Text(note), soft_wrap=True)
-
-
-def print_table(columns: Sequence[str], rows: Sequence[Row], console: Console, digits: int) -> None:
-    """A table for the terminal. Names are text, never markup: square brackets stay."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Column, Table
-    from rich.text import Text
-
-    heads = [
-        Column(Text(column), justify="right" if number else "left") for number, column in enumerate(columns)
-    ]
-    table = Table(*heads, box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
-    for row in rows:
-        table.add_row(*(Text(_shown(cell, digits)) for cell in row))
-    console.print(table)
+    print_tables([_table(models)], notes(models), console)
 
 
 def to_html(models: Sequence[ModelStudy], charts: Sequence[Chart]) -> str:
     """The page."""
-    lines = (COLUMNS, *overview(models))
-    table = "".join(
-        f"<tr>{''.join(f'<td>{escape(_shown(cell))}</td>' for cell in row)}</tr>" for row in lines
-    )
-    remarks = "".join(f"<p>{escape(note)}</p>" for note in notes(models))
-    figures = "".join(
-        f"<figure><h2>{escape(chart.title)}</h2>{chart.svg[chart.svg.index('<svg ') :]}"
-        f"<figcaption>{escape(chart.caption)} <code>{escape(chart.name)}.csv</code></figcaption></figure>"
+    figures = (
+        tag(
+            "figure",
+            tag("h2", escape(chart.title)),
+            chart.svg[chart.svg.index("<svg ") :],
+            tag("figcaption", escape(chart.caption), " ", tag("code", escape(f"{chart.name}.csv"))),
+        )
         for chart in charts
     )
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{TITLE}</title>'
-        f"<style>{STYLE}</style></head>\n<body><h1>{TITLE}</h1><table>{table}</table>{remarks}{figures}</body></html>\n"
-    )
+    remarks = (tag("p", escape(note)) for note in notes(models))
+    head = tag("head", '<meta charset="utf-8">', tag("title", TITLE), tag("style", STYLE))
+    body = tag("body", tag("h1", TITLE), table_to_html(_table(models)), *remarks, *figures)
+    return f'<!doctype html>\n<html lang="en">\n{head}\n{body}\n</html>\n'
 
 
-def _shown(cell: Cell, digits: int = 1) -> str:
-    if cell is None:
-        return "-"
-    return f"{cell:.{digits}f}" if isinstance(cell, float) else str(cell)
+def _table(models: Sequence[ModelStudy]) -> Table:
+    note = "layers that are on, on average; milliseconds a pair, their median"
+    return Table("Models", COLUMNS[1:], as_text(overview(models), 1), note)
+
+
+def as_text(rows: Sequence[Row], digits: int) -> list[tuple[str, ...]]:
+    """Cells for people: numbers with so many decimals, a dash where there is none."""
+    forms = {float: f".{digits}f", int: "d", str: "s"}
+    return [tuple("-" if cell is None else format(cell, forms[type(cell)]) for cell in row) for row in rows]

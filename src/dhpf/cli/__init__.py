@@ -9,7 +9,7 @@ import typer
 
 from .. import __version__
 from ..errors import InputError
-from . import analyse, data, evaluate, match, models, score, train, web
+from . import analyse, compare, data, evaluate, match, models, score, train, web
 
 app = typer.Typer(
     name="dhpf",
@@ -27,6 +27,7 @@ app.command("import-checkpoint")(models.import_checkpoint)
 app.add_typer(data.app, name="data")
 app.command("predict")(evaluate.predict)
 app.command("score")(score.score)
+app.command("compare")(compare.compare)
 app.command("evaluate")(evaluate.evaluate)
 app.command("beam-search")(evaluate.beam_search)
 app.command("train")(train.train)

@@ -2,49 +2,65 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
+from ..errors import InputError
 from ..evaluate.protocol import ALPHAS, DEFAULT_PRESET, PRESETS, protocol_for
 from ..files import check_writable
 
+if TYPE_CHECKING:
+    from ..evaluate.render import Table
+
+STDOUT = Path("-")
 PRESET_HELP = "; ".join(f"{name}: {preset.summary}" for name, preset in PRESETS.items())
+
+Alpha = Annotated[
+    list[float], typer.Option(help="A point is right within alpha times the threshold's length; repeat.")
+]
+ProtocolName = Annotated[str, typer.Option(help=f"What PCK means. {PRESET_HELP}.")]
+Changes = Annotated[
+    list[str], typer.Option("--set", help="Change a field of the protocol, e.g. average=point; repeat.")
+]
+TrainList = Annotated[
+    Optional[Path], typer.Option(help="Training images, if the model does not name them: names or pairs.")
+]
+Json = Annotated[
+    Optional[Path], typer.Option(metavar="FILE|-", help="Write all figures as JSON; - is standard output.")
+]
+Csv = Annotated[Optional[Path], typer.Option(help="Write all figures as CSV.")]
+Markdown = Annotated[Optional[Path], typer.Option(help="Write the tables as Markdown.")]
+Html = Annotated[Optional[Path], typer.Option(help="Write a report with a gallery of pairs.")]
 
 
 def score(
-    predictions: Annotated[Path, typer.Argument(help="Predictions file, as `dhpf predict` writes it.")],
-    alpha: Annotated[
-        list[float], typer.Option(help="A point is right within alpha times the threshold's length; repeat.")
-    ] = list(ALPHAS),  # noqa: B006  # typer copies it
-    protocol: Annotated[str, typer.Option(help=f"What PCK means. {PRESET_HELP}.")] = DEFAULT_PRESET,
-    change: Annotated[
-        list[str], typer.Option("--set", help="Change a field of the protocol, e.g. average=point; repeat.")
-    ] = [],  # noqa: B006
-    train_list: Annotated[
-        Path | None,
-        typer.Option(help="Training images, if the predictions do not name them: names or pairs."),
+    predictions: Annotated[Path, typer.Argument(help="Predictions file, as 'dhpf predict' writes it.")],
+    alpha: Alpha = list(ALPHAS),  # noqa: B006  # typer copies it
+    protocol: ProtocolName = DEFAULT_PRESET,
+    change: Changes = [],  # noqa: B006
+    train_list: TrainList = None,
+    json: Json = None,
+    csv: Csv = None,
+    markdown: Markdown = None,
+    html: Html = None,
+    root: Annotated[
+        Optional[Path], typer.Option(help="The data set's folder: images for the gallery.")
     ] = None,
-    json: Annotated[Path | None, typer.Option(help="Write all figures as JSON.")] = None,
-    csv: Annotated[Path | None, typer.Option(help="Write all figures as CSV.")] = None,
-    markdown: Annotated[Path | None, typer.Option(help="Write the tables as Markdown.")] = None,
-    html: Annotated[Path | None, typer.Option(help="Write a report with charts and a gallery.")] = None,
-    root: Annotated[Path | None, typer.Option(help="The data set's folder: photos for the gallery.")] = None,
 ) -> None:
     """Score a predictions file under a protocol."""
-    from rich.console import Console
-
+    from ..evaluate import tables
     from ..evaluate.leakage import read_training_list
     from ..evaluate.predictions import Predictions
-    from ..evaluate.report import to_html
+    from ..evaluate.render import to_markdown
+    from ..evaluate.report import report
     from ..evaluate.score import score_predictions
-    from ..evaluate.storage import write_file
-    from ..evaluate.tables import print_score, to_csv, to_json, to_markdown
 
-    for path in (json, csv, markdown, html):
-        if path is not None:
-            check_writable(path)
+    check_outputs((json, csv, markdown, html), (predictions, train_list))
+    keep_dataset(root, (json, csv, markdown, html))
     loaded = Predictions.load(predictions)
     found = score_predictions(
         loaded,
@@ -52,9 +68,64 @@ def score(
         alpha,
         training_images=None if train_list is None else read_training_list(train_list),
     )
-    for path, write in ((json, to_json), (csv, to_csv), (markdown, to_markdown)):
-        if path is not None:
-            write_file(path, write(found).encode())
-    if html is not None:
-        write_file(html, to_html(loaded, found, root).encode())
-    print_score(found, Console())  # last: a reader that stops early (`| head`) must not cost a file
+    parts, remarks = tables.tables(found), tables.remarks(found)
+    outputs = {
+        "json": (json, lambda: tables.to_json(tables.to_dict(found))),
+        "csv": (csv, lambda: tables.to_csv(found)),
+        "markdown": (markdown, lambda: to_markdown(parts, remarks)),
+        "html": (html, lambda: report(found, root)),
+    }
+    publish(parts, remarks, outputs.values(), digits=0)  # so that three alphas fit 80 columns
+
+
+def publish(
+    tables: Sequence[Table],
+    remarks: Sequence[str],
+    outputs: Iterable[tuple[Path | None, Callable[[], str]]],
+    digits: int = 1,
+) -> None:
+    """Write what was asked for, then show the tables; JSON on standard output stands there alone."""
+    from rich.console import Console
+
+    from ..evaluate.render import print_tables
+    from ..evaluate.storage import write_file
+
+    wanted = [(path, text()) for path, text in outputs if path is not None]
+    on_stdout = [text for path, text in wanted if path == STDOUT]
+    for path, text in wanted:
+        if path != STDOUT:
+            write_file(path, text.encode())
+            typer.echo(f"wrote {path}", err=bool(on_stdout))
+    for text in on_stdout:
+        typer.echo(text, nl=False)
+    if not on_stdout:  # last: a reader that stops early (`| head`) must not cost a file
+        print_tables(tables, remarks, Console(), digits)
+
+
+def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[Path | None]) -> None:
+    """Raise before any work if an output cannot be written, or is an input or another output by any name."""
+    seen = {_identity(path): path for path in inputs if path is not None}
+    for path in outputs:
+        if path is not None and path != STDOUT:
+            check_writable(path)
+            other = seen.setdefault(_identity(path), path)
+            if other is not path:
+                raise InputError(f"{path} is the same file as {other}; give the output another name")
+
+
+def keep_dataset(root: Path | None, outputs: Iterable[Path | None]) -> None:
+    """Raise if an output would replace a file of the data set: one that is there, below its folder."""
+    for path in outputs:
+        if root is None or path is None or not path.is_file():
+            continue
+        if Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root)):
+            raise InputError(f"{path} exists in the data set's folder; give the output another name")
+
+
+def _identity(path: Path) -> object:
+    """The file itself, whatever it is called; where there is none yet, its name without links."""
+    try:
+        found = path.stat()
+    except OSError:
+        return os.path.realpath(path)
+    return found.st_dev, found.st_ino

@@ -1,4 +1,4 @@
-"""Pairs of a data set -> predicted points, in worker threads that read, compute and match ahead.
+"""One pair of a data set -> its predicted points, in worker threads.
 
 Every image and every pair is computed by one thread, and several of them side by side. The last bits of a
 matrix product depend on the number of threads that share it; this way no result does.
@@ -6,11 +6,12 @@ matrix product depend on the number of threads that share it; this way no result
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 
 import numpy as np
 import torch
@@ -18,8 +19,9 @@ from numpy.typing import NDArray
 
 from ..data.pairs import Pair, PairDataset, Photo
 from ..errors import InputError
+from ..match import Match
 from ..matcher import ImageFeatures, Matcher
-from .parts import Outcome, Skip
+from .parts import Outcome
 from .predictions import PairPrediction
 from .protocol import DIRECTIONS
 
@@ -37,94 +39,72 @@ def worker_threads(count: int) -> Iterator[ThreadPoolExecutor]:
         torch.set_num_threads(before)
 
 
-class Pipeline:
-    """Computes pairs, and the features of each image once as long as they are kept.
+class FeatureCache:
+    """The features of images: each computed once, however many threads ask for it.
 
-    Parameters
-    ----------
-    polygons
-        Carry the object's outline over, not its keypoints.
-    direction
-        ``target-to-source`` carries points from the second image of each pair to the first.
-    pool, workers
-        Of :func:`worker_threads`, and how many they are.
-    cache_bytes
-        Bound on the memory for features that may be asked for again.
+    Beyond ``limit`` bytes, what was asked for longest ago is forgotten.
     """
 
-    def __init__(
-        self,
-        matcher: Matcher,
-        dataset: PairDataset,
-        *,
-        polygons: bool,
-        direction: str,
-        pool: ThreadPoolExecutor,
-        workers: int,
-        cache_bytes: int,
-    ) -> None:
-        self.matcher, self.dataset = matcher, dataset
-        self.polygons, self.direction = polygons, direction
-        self.cache_bytes = cache_bytes
-        self._pool, self._workers = pool, workers
-        self.images = 0  # whose features were computed
-        self._features: OrderedDict[tuple[Path, bool], Future[ImageFeatures]] = OrderedDict()
+    def __init__(self, compute: Callable[[Photo], ImageFeatures], limit: int) -> None:
+        self._compute, self._limit, self._lock = compute, limit, Lock()
+        self._held: OrderedDict[tuple[Path, bool], Future[ImageFeatures]] = OrderedDict()
+        self.computed = 0
 
-    def outcomes(self, indices: Iterable[int]) -> Iterator[tuple[int, Outcome]]:
-        """The outcome of each pair, in the given order; two pairs a worker are begun ahead."""
-        begun: deque[tuple[int, Future[Outcome]]] = deque()
-        for index in indices:
-            begun.append((index, self._begin(index)))
-            if len(begun) > 2 * self._workers:
-                first, outcome = begun.popleft()
-                yield first, outcome.result()
-        for index, outcome in begun:
-            yield index, outcome.result()
-
-    def _begin(self, index: int) -> Future[Outcome]:
-        """A pair goes to the pool after the images it waits for, so the workers never all wait."""
-        try:
-            pair = self.dataset[index]
-            if not self.polygons and len(pair.source.points) == 0:
-                raise InputError("no common points")
-        except InputError as error:
-            return self._pool.submit(Skip, self.dataset.entries[index].id, str(error))
-        if self.direction != DIRECTIONS[0]:
-            pair = pair.swap()
-        source, target = self._features_of(pair.source), self._features_of(pair.target)
-        return self._pool.submit(self._predict, pair, source, target)
-
-    def _features_of(self, photo: Photo) -> Future[ImageFeatures]:
+    def get(self, photo: Photo) -> ImageFeatures:
+        """Compute the features, or wait for the thread that does."""
         key = photo.path, photo.mirrored
-        if key not in self._features:
-            self._make_room()
-            self._features[key] = self._pool.submit(self._compute, photo)
-            self.images += 1
-        self._features.move_to_end(key)
-        return self._features[key]
+        with self._lock:
+            new = key not in self._held
+            if new:
+                self._make_room()
+                self._held[key] = Future()
+                self.computed += 1
+            self._held.move_to_end(key)
+            features = self._held[key]
+        if new:
+            try:
+                features.set_result(self._compute(photo))
+            except BaseException as error:
+                features.set_exception(error)
+        return features.result()
 
     def _make_room(self) -> None:
-        """Forget the features that were asked for longest ago."""
-        sizes = {k: f.result().nbytes for k, f in self._features.items() if f.done() and not f.exception()}
+        sizes = {k: f.result().nbytes for k, f in self._held.items() if f.done() and not f.exception()}
         held = sum(sizes.values())
         for key, size in sizes.items():
-            if held > self.cache_bytes:
-                del self._features[key]
+            if held > self._limit:
+                del self._held[key]
                 held -= size
+
+
+class Pipeline:
+    """Predicts pairs of a data set; if ``polygons``, the outlines of their objects, not their keypoints."""
+
+    def __init__(
+        self, matcher: Matcher, dataset: PairDataset, *, polygons: bool, direction: str, cache_bytes: int
+    ) -> None:
+        self.matcher, self.dataset, self.polygons, self.direction = matcher, dataset, polygons, direction
+        self.features = FeatureCache(self._compute, cache_bytes)
+
+    def outcome(self, index: int) -> Outcome:
+        """The prediction of one pair of the split, or why there is none; safe to call from many threads."""
+        try:
+            pair = self.dataset[index]
+            return self._predict(pair if self.direction == DIRECTIONS[0] else pair.swap())
+        except InputError as error:
+            reason = str(error)
+            return reason if reason.isprintable() else ascii(reason)[1:-1]
 
     def _compute(self, photo: Photo) -> ImageFeatures:
         return self.matcher.features(photo.image(), str(photo.path))
 
-    def _predict(self, pair: Pair, source: Future[ImageFeatures], target: Future[ImageFeatures]) -> Outcome:
-        try:
-            match = self.matcher.match(source.result(), target.result(), scores=False)
-        except InputError as error:
-            return Skip(pair.id, str(error))
+    def _predict(self, pair: Pair) -> PairPrediction:
         points = self._points(pair.source)
-        on = None
-        if match.layers is not None:
-            on = np.zeros(len(self.matcher.method.backbone.channels), np.bool_)
-            on[list(match.layers)] = True
+        if len(points) == 0:
+            raise InputError("no common points")
+        images = self.features.get(pair.source), self.features.get(pair.target)
+        match = self.matcher.match(*images, scores=False)
+        inside = points.clip(-0.5, np.array(pair.source.size) - 0.5)
         return PairPrediction(
             pair_id=pair.id,
             category=pair.category,
@@ -133,13 +113,22 @@ class Pipeline:
             source_size=pair.source.size,
             target_size=pair.target.size,
             source_points=points,
-            predicted_points=match.transfer(points.clip(0, pair.source.size)),
+            predicted_points=match.transfer(inside),
             target_points=self._points(pair.target),
             target_box=pair.target.box,
             flags=pair.flags,
-            layers=on,
+            layers=self._layers(match),
             gate_probabilities=match.layer_probability,
+            confidences=match.confidence_at(inside),
         )
+
+    def _layers(self, match: Match) -> NDArray[np.bool_] | None:
+        """Which of all layers were used; None where the method does not choose."""
+        if match.layers is None:
+            return None
+        layers = np.zeros(len(self.matcher.method.backbone.channels), np.bool_)
+        layers[list(match.layers)] = True
+        return layers
 
     def _points(self, photo: Photo) -> NDArray[np.float64]:
         return photo.polygon if self.polygons and photo.polygon is not None else photo.points

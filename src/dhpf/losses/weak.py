@@ -57,7 +57,7 @@ def pair_entropy(correlation: Correlation, found: Strongest) -> Tensor:
     every_a, every_b = (torch.arange(len(side), device=side.device) for side in found[1:])
     a, b = torch.cat([every_a, found.of_columns]), torch.cat([found.of_rows, every_b])
     maxima = correlation.entries(a, b) * windows.entries(table, a, b)
-    maxima_a, maxima_b = maxima.split([len(every_a), len(every_b)])
+    maxima_a, maxima_b = maxima[: len(every_a)], maxima[len(every_a) :]
     backward = _direction_entropy(correlation, maxima_a, maxima_b, table)
     forward = _direction_entropy(correlation.swap(), maxima_b, maxima_a, table.flip((0, 1)))
     return (forward + backward) / 2

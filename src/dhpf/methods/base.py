@@ -38,7 +38,7 @@ class Batch(NamedTuple):
 
     pairs: Sequence[TrainingPair]  # for objectives with negative pairs, these come last: as many again
     slots: Sequence[int]  # their places in the batch of all processes
-    count: int  # pairs in the batch of all processes
+    total: int  # pairs in the batch of all processes
     generator: torch.Generator  # on the CPU, in the same state in every process
     world_size: int = 1  # gradients are averaged over so many processes
 

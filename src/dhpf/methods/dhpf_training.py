@@ -33,7 +33,7 @@ Blocks = tuple[dict[int, Tensor], dict[int, Tensor]]  # of source and target; la
 
 def dhpf_losses(method: DHPF, batch: Batch, objective: DHPFObjective) -> dict[str, Tensor]:
     """The terms of the loss, and what is shown beside them."""
-    method.gates.train(objective.bn_mode != "none" and batch.count > 1)  # one pair has no variance
+    method.gates.train(objective.bn_mode != "none" and batch.total > 1)  # one pair has no variance
     method.transforms.train(objective.bn_mode == "all")
     everyone = _decide(method, batch)  # (all pairs, L)
     on = everyone[batch.slots]  # (B, L)
@@ -55,10 +55,10 @@ def _decide(method: DHPF, batch: Batch) -> Tensor:
     own = torch.stack(
         [torch.cat([p.source.pooled[n] + p.target.pooled[n] for n in method.layers]) for p in batch.pairs]
     ).to(device)
-    inputs = own.new_zeros(batch.count, own.shape[1])
+    inputs = own.new_zeros(batch.total, own.shape[1])
     inputs[batch.slots] = own
     pooled = torch.split(sum_over_processes(inputs), channels, 1)
-    noise = gumbel_noise((batch.count, len(channels), 2), batch.generator).to(device)
+    noise = gumbel_noise((batch.total, len(channels), 2), batch.generator).to(device)
     on: Tensor = method.gates(pooled, noise).on
     return on
 
@@ -146,7 +146,7 @@ def _strong(
         targets = target_distributions(truth, pair.target.grid, objective.target_sigma)
         losses.append(strong_loss(rows, targets.to(rows), omega.to(rows)))
     # Processes are averaged, and may have different numbers of pairs.
-    loss = torch.stack(losses).sum() * (batch.world_size / batch.count)
+    loss = torch.stack(losses).sum() * (batch.world_size / batch.total)
     return {"match": loss, "_pck": 100 * torch.stack(right).mean()}
 
 
@@ -171,7 +171,7 @@ def _weak(
         inputs = [*(side[layer] for side in own for layer in layers), weight]
         entropies.append(gradient_at_once(entropy, inputs))
     sums = torch.stack([half.sum() for half in torch.stack(entropies).chunk(2)])
-    positive, negative = sum_over_processes(sums) / (batch.count // 2)
+    positive, negative = sum_over_processes(sums) / (batch.total // 2)
     shown = {"_positive": positive.detach(), "_negative": negative.detach()}
     return {"match": weak_loss(positive, negative), **shown}
 
