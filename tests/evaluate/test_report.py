@@ -134,7 +134,11 @@ def test_images_are_inlined(pairs: list[PairPrediction], make_predictions: Make,
 
 @pytest.mark.parametrize("category", ["cat", "../outside", "/"])
 @pytest.mark.parametrize(
-    "name", ["../secret.png", "{outside}/secret.png", "x/../../secret.png", "..\\secret.png", "secret.png"]
+    "name",
+    [
+        *("../secret.png", "{outside}/secret.png", "x/../../secret.png", "..\\secret.png", "secret.png"),
+        "x" * 5000,
+    ],
 )
 def test_no_name_leads_out_of_the_data_set(
     name: str, category: str, make_pair: MakePair, make_predictions: Make, tmp_path: Path

@@ -22,7 +22,10 @@ from dhpf.train.validate import validate
 
 from .drawn import write_pairs
 
-GAIN, FALL = 25.0, 0.6  # points of PCK that training adds at least; fraction of the matching loss that is left
+GAIN, FALL = (
+    25.0,
+    0.6,
+)  # points of PCK that training adds at least; fraction of the matching loss that is left
 
 
 def untrained_pck(config: Config, features: Path) -> float:

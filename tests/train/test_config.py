@@ -130,7 +130,10 @@ def test_unknown_keys_on_the_command_line_too(write, change, meant):
         ("[model]\nsize = 240", "model.size = 240; wanted 2 values, each a whole number"),
         ("[model]\nsize = [240]", "model.size = [240]; wanted 2 values, each a whole number"),
         ("[model]\nsize = [240, 240.0]", "wanted 2 values, each a whole number"),
-        ("[data]\ntrain = 'pf-pascal/val'", "data.train = 'pf-pascal/val'; wanted a list of values, each text"),
+        (
+            "[data]\ntrain = 'pf-pascal/val'",
+            "data.train = 'pf-pascal/val'; wanted a list of values, each text",
+        ),
         ("[data]\ntrain = [1]", "wanted a list of values, each text"),
         ("[data]\ntrain = []", "data.train is empty"),
         ("[loss]\nmu = 1.5", "loss.mu = 1.5; wanted from 0 to 1"),

@@ -87,7 +87,9 @@ def test_another_store_reads_what_one_wrote(make_store, photos):
     computed = first.get(photos[0], PLAIN)
     assert equal(second.get(photos[0], PLAIN), computed)
     assert (first.computed, second.computed) == (1, 0)
-    assert sum(path.stat().st_size for path in first.folder.iterdir()) == pytest.approx(computed.nbytes, rel=0.01)
+    assert sum(path.stat().st_size for path in first.folder.iterdir()) == pytest.approx(
+        computed.nbytes, rel=0.01
+    )
 
 
 def test_what_looks_different_has_a_file_of_its_own(make_store, photos):

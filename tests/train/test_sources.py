@@ -147,7 +147,10 @@ def test_photos_held_out_of_what_is_only_paired_anew(same_shape, spair, tmp_path
     ("changes", "says"),
     [
         ({"train": ("pf-pascal/val", "pseudo:pf-pascal/val"), "strong": False}, "must not see"),
-        ({"train": ("pf-pascal/val", "pseudo:pf-pascal/val"), "pseudo_distance": 0.0}, "raise data.pseudo_distance"),
+        (
+            {"train": ("pf-pascal/val", "pseudo:pf-pascal/val"), "pseudo_distance": 0.0},
+            "raise data.pseudo_distance",
+        ),
         ({"train": ("pf-pascal/val", "pseudo:folder:PATH")}, "one image"),
         ({"train": ("pseudo:pf-pascal/val",)}, "no pair to validate on"),
         ({"train": ("pf-pascal/val", "pseudo:pf-pascel/val")}, "did you mean 'pf-pascal'"),

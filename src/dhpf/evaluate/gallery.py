@@ -61,11 +61,11 @@ def _find(root: Path | None, name: str, category: str) -> Image.Image | None:
     if root is None or any(part.anchor or ".." in part.parts for part in parts):
         return None
     for path in (root / folder / between / name for folder in FOLDERS for between in ("", category)):
-        if path.is_file():
-            try:
+        try:
+            if path.is_file():
                 return read_image(path)
-            except InputError:
-                return None
+        except (InputError, OSError):  # not an image, or not even a possible name
+            return None
     return None
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..data.images import fill_polygon
+from ..data.masks import fill_polygon
 from ..data.pairs import Photo
 from ..errors import InputError
 from ..grid import Size, resize_points

@@ -121,7 +121,7 @@ class DHPF(Method):
         layers = (on > NEGLIGIBLE).nonzero().flatten().tolist() or [0]  # all off: the base block
         weights = on[layers] ** self.config.gate_power if self.config.gating == "sigmoid" else None
         blocks_a, blocks_b = (
-            [self.transform(layer, side.blocks[layer].float()) for layer in layers] for side in (a, b)
+            [self.transform(layer, side.blocks[layer].to(on)) for layer in layers] for side in (a, b)
         )
         correlation = correlate(blocks_a, blocks_b, a.grid, b.grid, self.config.epsilon, weights)
         found = matched(correlation, self.config, matrix_bytes)

@@ -204,14 +204,14 @@ def initialise(
         _initialise_transform(transform, _pixels(samples, layer, generator), init)
     for layer, perceptron in enumerate(gates.perceptrons):
         weight = perceptron.get_parameter("0.weight")
-        pooled = torch.stack([one.pooled[layer] for one in samples]).to(weight.device)
+        pooled = torch.stack([one.pooled[layer] for one in samples]).to(weight)
         sums = pooled + pooled.roll(1, 0)  # any two images stand in for a pair
         _set_statistics(perceptron.get_submodule("1"), sums @ weight.T)
 
 
 def _initialise_transform(transform: nn.Module, pixels: Tensor, init: str) -> None:
     weight = transform.get_parameter("0.weight")  # (C', C, 1, 1)
-    pixels = pixels.to(weight.device)
+    pixels = pixels.to(weight)
     if init == "principal":
         half = weight.shape[0] // 2
         centred = pixels - pixels.mean(0)
@@ -236,5 +236,5 @@ def _pixels(samples: Sequence[Features], layer: int, generator: torch.Generator)
     for one in samples:
         flat = one.blocks[layer].flatten(0, 1)
         chosen = torch.randperm(len(flat), generator=generator)[:PIXELS].sort().values
-        found.append(flat[chosen.to(flat.device)].float())
+        found.append(flat[chosen.to(flat.device)])
     return torch.cat(found)

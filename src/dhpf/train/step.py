@@ -9,6 +9,9 @@ from torch import Tensor, nn
 
 from ..errors import InputError
 from ..methods.base import Batch, Method
+from ..processes import sum_over_processes
+
+LARGEST = 1e4  # of a weight; beyond, a training diverges
 
 
 class Losses(nn.Module):
@@ -26,7 +29,7 @@ class Losses(nn.Module):
 
 
 def training_step(losses: nn.Module, batch: Batch, optimiser: torch.optim.Optimizer) -> dict[str, float]:
-    """Change the weights; returns the terms as numbers.
+    """Change the weights; returns the terms as numbers, their means over all processes.
 
     Parameters
     ----------
@@ -37,9 +40,10 @@ def training_step(losses: nn.Module, batch: Batch, optimiser: torch.optim.Optimi
     loss, terms = losses(batch)
     loss.backward()
     optimiser.step()
-    weights = [weight for group in optimiser.param_groups for weight in group["params"]]
-    if not all(weight.sum().isfinite() for weight in weights):  # before they are saved
-        raise InputError(
-            f"weights are infinite or no number, with a loss of {loss.item()}; lower optimiser.rate"
-        )
-    return {name: term.item() for name, term in terms.items()} | {"loss": loss.item()}
+    weights = [weight.detach() for group in optimiser.param_groups for weight in group["params"]]
+    largest = torch.stack([weight.abs().amax() for weight in weights]).amax().item()
+    if not largest <= LARGEST:  # before it is saved; also if it is no number
+        raise InputError(f"a weight is {largest:g} and the loss {loss.item():g}: lower optimiser.rate")
+    values = torch.stack([loss.detach(), *(term.to(loss) for term in terms.values())])
+    means = sum_over_processes(values) / batch.world_size
+    return dict(zip(("loss", *terms), means.tolist(), strict=True))
