@@ -17,9 +17,6 @@ from PIL import Image
 from dhpf import InputError, Match, Matcher, match
 from dhpf.grid import Grid, resize_points
 from dhpf.model.readout import Flow, argmax_flow
-from dhpf.viz.canvas import GAP, HEIGHT
-from dhpf.viz.colours import colours
-from tests.conftest import texture
 
 LAYERS = (2, 7)
 
@@ -184,74 +181,6 @@ def test_key_points_are_the_most_confident_that_are_apart() -> None:
     for count in (0, -3):
         with pytest.raises(InputError, match=rf"^{count} key points were asked for; wanted 1 or more"):
             same.keypoints(count)
-
-
-def test_warp_by_an_affine_map() -> None:
-    """Where x' = x + 8, y' = y - 4 everywhere, the warped photo is the shifted photo."""
-    photo = texture(64, 64)
-    moved = hand_made((64, 64), Image.fromarray(photo), blank(64, 64), shift=(2, -1))
-    inner = [[x, y] for x in range(8, 50, 6) for y in range(10, 60, 6)]
-    warped = np.asarray(moved.warp(inner)).astype(int)
-    # But for the outermost pixels, which the spline may put on either side of the edge.
-    assert np.abs(warped[:59, 9:] - photo[4:63, 1:-8]).max() <= 1
-    assert (warped[:, :7] == 0).all()
-    assert (warped[61:] == 0).all()
-
-
-def test_warp_between_photos_of_other_sizes() -> None:
-    """Photos of one ramp at other sizes: the warped source is the ramp in the target's size."""
-    ramp = np.broadcast_to(np.linspace(0, 200, 96)[None, :, None], (48, 96, 3))
-    same = hand_made((64, 64), Image.fromarray(ramp.astype(np.uint8)), blank(192, 60))
-    warped = np.asarray(same.warp([[x, y] for x in range(4, 92, 8) for y in range(4, 44, 8)])).astype(int)
-    assert warped.shape == (60, 192, 3)
-    x = (np.arange(192) + 0.5) / 2 - 0.5  # of the source
-    expected = np.broadcast_to((x * 200 / 95)[None, :, None], warped.shape)
-    inner = slice(4, -4), slice(4, -4)  # off the edges
-    assert np.abs(warped - expected)[inner].max() <= 2
-
-
-def test_warp_in_strips_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    moved = hand_made((64, 64), Image.fromarray(texture(64, 64)), blank(50, 70), shift=(1, 1))
-    whole = np.asarray(moved.warp())
-    monkeypatch.setattr("dhpf.viz.warp.STRIP", 333)
-    np.testing.assert_array_equal(np.asarray(moved.warp()), whole)
-
-
-@pytest.mark.parametrize("points", [[[10, 10], [20, 20]], [[10, 10], [20, 20], [30, 30]], [[5, 5]] * 4])
-def test_warp_needs_three_points_off_a_line(points: list[list[int]]) -> None:
-    with pytest.raises(InputError, match=r"3 points whose matches do not lie on one line"):
-        hand_made((64, 64), blank(64, 64), blank(64, 64)).warp(points)
-
-
-@pytest.mark.parametrize("colour", ["white", "black"])
-def test_drawn_points_are_where_they_belong(colour: str) -> None:
-    confidence = np.full((16, 16), 0.25, np.float32)
-    confidence[:8] = 1.0  # the upper half is sure
-    drawn = hand_made((64, 64), blank(240, 240, colour), blank(480, 240, colour), (2, 0), confidence)
-    picture = np.asarray(drawn.draw([[60, 45], [150, 195]])).astype(int)
-    assert picture.shape[1] == HEIGHT + GAP + 2 * HEIGHT
-    scale, offset = HEIGHT / 240, HEIGHT + GAP
-    # Two cells are 8 of 64 input pixels: 60 of the target's 480. Corners of images lie at -1/2.
-    sure, unsure = colours(np.array([1.0, 0.25]))
-    for (x, y), tint in (((60, 45), sure), ((150, 195), unsure)):
-        row = (y + 0.5) * scale - 0.5
-        for column in ((x + 0.5) * scale - 0.5, offset + (2 * x + 61) * scale - 0.5):
-            assert np.abs(picture[round(row), round(column)] - tint).max() <= 3
-    untouched = picture[HEIGHT // 2, 5]
-    assert (untouched == (255 if colour == "white" else 0)).all()
-
-
-@pytest.mark.parametrize("strength", [0.0, 1.0])
-@pytest.mark.parametrize("colour", ["white", "black"])
-def test_lines_stand_out_from_any_photo(colour: str, strength: float) -> None:
-    """Some pixel across a line has the contrast that the accessibility guidelines (WCAG) ask for, 3 to 1."""
-    confidence = np.full((16, 16), strength, np.float32)
-    drawn = hand_made((64, 64), blank(64, 64, colour), blank(64, 64, colour), (0, 0), confidence)
-    across = np.asarray(drawn.draw([[16, 32]]))[HEIGHT // 2 - 8 : HEIGHT // 2 + 8, HEIGHT // 2] / 255
-    linear = np.where(across <= 0.04, across / 12.92, ((across + 0.055) / 1.055) ** 2.4)
-    luminance = linear @ [0.2126, 0.7152, 0.0722]
-    contrast = 1.05 / (luminance.min() + 0.05) if colour == "white" else (luminance.max() + 0.05) / 0.05
-    assert contrast >= 3
 
 
 def test_dictionary_has_what_the_json_file_promises() -> None:
