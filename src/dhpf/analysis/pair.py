@@ -15,13 +15,13 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from ..errors import InputError
-from ..evaluate.progress import shown
 from ..images import ImageLike
 from ..match import Match
 from ..matcher import Matcher, PhotoFeatures
 from ..model.matching import match_cells
 from ..model.network import HPF, HyperpixelFlow
 from ..points import Points, check_points
+from ..progress import shown
 
 LEFT_OUT, FORCED_IN = "left out", "forced in"
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..evaluate.svg import tag
-from ..files import Writer, write_together
+from ..files import write_together
 from .charts import Cell, Chart, missing, to_csv
 from .comparison_figures import agreement, agreement_beyond_habit, quality_against_time
 from .selection_figures import dimensions, gates_by_category, layer_counts, layers_by_category
@@ -87,13 +87,9 @@ def chart_files(charts: Sequence[Chart]) -> dict[str, bytes]:
 
 def write_contents(folder: Path, contents: Mapping[str, bytes]) -> list[Path]:
     """Write files of these names into the folder, all of them or none."""
-
-    def writer(content: bytes) -> Writer:
-        return lambda place: place.write_bytes(content)
-
-    paths = {folder / name: writer(content) for name, content in contents.items()}
-    write_together(paths)
-    return list(paths)
+    files = {folder / name: content for name, content in contents.items()}
+    write_together(files)
+    return list(files)
 
 
 def overview(study: Study) -> tuple[tuple[str, ...], list[tuple[Cell, ...]]]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..evaluate.predictions import Predictions
-from ..processes import share
+from ..processes import rank_and_world_size
 from .agreement import Agreement, Incomparable, agreements
 from .categories import OTHER, group_of
 from .selection import ALL, Booleans, Floats, Quality, Selection, labels_for, quality, select
@@ -88,7 +88,7 @@ def study_models(
     """
     from ..evaluate.predict import predict
 
-    if share()[1] > 1:
+    if rank_and_world_size()[1] > 1:
         raise InputError(
             "analysis runs in one process; use torchrun with 'dhpf predict', then give its files"
         )

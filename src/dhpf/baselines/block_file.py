@@ -20,8 +20,8 @@ from torch import Tensor
 
 from ..data.pairs import Photo
 from ..errors import InputError
-from ..evaluate.progress import shown
 from ..matcher import Matcher
+from ..progress import shown
 
 
 class BlockFile:

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from ..data.pairs import Pair
 from ..evaluate.metrics import pair_pck
 from ..evaluate.predictions import PairPrediction, Predictions
-from ..evaluate.progress import shown
 from ..evaluate.protocol import Protocol
 from ..model.backbone import BASE_STRIDE
 from ..model.hough import hough_space
 from ..model.kernels import Integers
 from ..model.transfer import REACH, Neighbourhoods, cell_offsets
+from ..progress import shown
 from .beam_search import Extension
 from .block_file import BlockFile
 from .candidates import LayerProducts

@@ -134,9 +134,9 @@ def evaluate(
         if path is not None:
             check_writable(path)
 
-    from ..processes import share
+    from ..processes import rank_and_world_size
 
-    rank, world = share()
+    rank, world = rank_and_world_size()
     if out is None and world > 1:
         raise InputError("under torchrun, name the file in which the processes meet: --out FILE.npz")
     with tempfile.TemporaryDirectory() as folder:

@@ -19,11 +19,11 @@ from ..errors import InputError
 from ..files import check_writable
 from ..matcher import Matcher
 from ..pair_list import Job, by_locality
-from ..processes import share, wait_for_others
+from ..processes import processes_here, rank_and_world_size, wait_for_others
+from ..progress import shown
 from .parts import Parts, Skip
 from .pipeline import Pipeline, worker_threads
 from .predictions import PairPrediction, Predictions
-from .progress import shown
 from .protocol import DIRECTIONS
 from .provenance import code_version, training_images
 
@@ -86,7 +86,7 @@ def predict(
         raise InputError(f"direction {direction!r}; wanted: {' or '.join(DIRECTIONS)}")
     if len(dataset) == 0:
         raise InputError(f"{dataset.root}: the split {dataset.split} of {dataset.name} is empty")
-    rank, world = share()
+    rank, world = rank_and_world_size()
     order = order_of_pairs(dataset)
     mine = order[len(order) * rank // world : len(order) * (rank + 1) // world]
     about = _about(matcher, dataset, split or dataset.split, direction)
@@ -114,7 +114,7 @@ def predict(
 def default_workers() -> int:
     """One for each processor that this process may use, shared with the other processes of torchrun."""
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(MOST_WORKERS, processors // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
+    return max(1, min(MOST_WORKERS, processors // processes_here()))
 
 
 def order_of_pairs(dataset: PairDataset) -> list[int]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
-from ..files import check_writable, write_atomically
+from ..files import write_atomically
 
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the date of every zip member: the earliest that zip can hold
 DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError)
@@ -22,12 +22,7 @@ UNREADABLE = (ValueError, SyntaxError, NotImplementedError, RuntimeError, Memory
 
 def write_file(path: Path, content: bytes) -> Path:
     """Write all of it, or nothing."""
-
-    def write(temporary: Path) -> None:
-        temporary.write_bytes(content)
-
-    check_writable(path)
-    write_atomically(path, write)
+    write_atomically(path, content)
     return path
 
 

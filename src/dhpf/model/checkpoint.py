@@ -40,7 +40,7 @@ def load_network(model: str = DEFAULT_MODEL, backbone: Path | None = None) -> Hy
             return load_head(entry.head, backbone)
         return HPF(load_backbone(entry.backbone, backbone), entry.layers).eval()
     path = Path(model)
-    if not path.suffix and not path.exists():
+    if not path.suffix and not path.is_file():
         raise unknown("model", model, MODELS)
     if path.exists() and path.suffix in (".pt", ".pth"):
         command = f"dhpf import-checkpoint {path} OUT.safetensors"
@@ -96,7 +96,7 @@ def save_head(path: Path, state: Mapping[str, Tensor], metadata: Mapping[str, st
     """Write a head file: all of it, or nothing."""
     tensors = {key: value.clone().contiguous() for key, value in state.items()}
     content = save(tensors, {"format": FORMAT, "version": VERSION, **metadata})
-    write_atomically(path, lambda place: place.write_bytes(content))
+    write_atomically(path, content)
 
 
 def read_metadata(path: Path) -> dict[str, str]:

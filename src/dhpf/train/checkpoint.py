@@ -54,7 +54,7 @@ def save_state(
             tensors[f"optimiser.{number}.{key}"] = torch.as_tensor(value).detach().clone().contiguous()
     about = {"config": asdict(config), "progress": asdict(progress), "commit": commit}
     content = save(tensors, {"format": FORMAT, "about": json.dumps(about)})
-    write_atomically(folder / STATE, lambda place: place.write_bytes(content))
+    write_atomically(folder / STATE, content)
 
 
 def load_state(

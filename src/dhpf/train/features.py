@@ -88,7 +88,7 @@ class FeatureStore:
             self._make_room(content.nbytes)
             # Several processes may compute the same photo; each writes its own file, the last one stays.
             own = path.with_suffix(f".{os.getpid()}{UNFINISHED}")
-            write_atomically(own, content.tofile)
+            write_atomically(own, content.data, durable=False)
             own.replace(path)
             self._written += content.nbytes
         return self._unpack(content)

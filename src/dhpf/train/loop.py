@@ -15,13 +15,13 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ..errors import InputError
 from ..evaluate.provenance import code_version, training_images
-from ..files import cache_folder, write_atomically
+from ..files import cache_folder, check_writable, write_atomically
 from ..matcher import check_device, check_size
 from ..memory import keep_freed_memory
 from ..model.checkpoint import load_head_for_training
 from ..model.network import DHPF, HeadKind
 from ..model.weights import load_backbone
-from ..processes import share
+from ..processes import rank_and_world_size
 from .batches import Batches, EpochPlan
 from .checkpoint import BEST, LAST, STATE, Progress, load_state, save_state, save_trained
 from .config import Config
@@ -197,10 +197,7 @@ class Run:
                 save_trained(
                     self.out / name, self.network, self.average, self.config, self.commit, progress, images
                 )
-            text = json.dumps(progress.history, indent=1)
-            write_atomically(
-                self.out / "history.json", lambda place: place.write_text(text, encoding="utf-8")
-            )
+            write_atomically(self.out / "history.json", json.dumps(progress.history, indent=1).encode())
         self._save_state()  # last: what a kill before it loses is done again, with the same result
 
     def _save_state(self) -> None:
@@ -253,6 +250,7 @@ def _make_folder(out: Path) -> None:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"cannot make the folder {out}: {error.strerror}") from None
+    check_writable(out / STATE)
 
 
 def own_device(name: str) -> str:
@@ -261,7 +259,7 @@ def own_device(name: str) -> str:
 
 
 def _join_processes(device: torch.device) -> tuple[int, int]:
-    rank, world = share()
+    rank, world = rank_and_world_size()
     if world > 1:
         backend = "nccl" if device.type == "cuda" else "gloo"
         torch.distributed.init_process_group(backend, timeout=timedelta(hours=2))
