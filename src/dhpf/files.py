@@ -1,4 +1,4 @@
-"""Files for people and programs: the cache folder, and writing that is all or nothing."""
+"""Files of users and for users: reading that is bounded, writing that is all or nothing."""
 
 from __future__ import annotations
 
@@ -6,26 +6,29 @@ import contextlib
 import hashlib
 import json
 import os
+import platform
 import secrets
 import stat
-from collections.abc import Callable, Iterable, Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Set
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from .errors import InputError
 
 SMALL = 64 * 2**20  # bytes: more than any list of points, pairs or settings needs
 STDOUT = Path("-")  # as the name of an output
-Writer: TypeAlias = Callable[[Path], object]  # fills the file of that name
+MARK = hashlib.sha256(platform.node().encode()).hexdigest()[:6]  # of temporary files: which machine's
 
 
 def cache_folder() -> Path:
     """Where downloads are kept: ``$DHPF_HOME``, else the user's cache folder."""
-    given = os.environ.get("DHPF_HOME")
-    if given:
-        return Path(given).expanduser()
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "dhpf"
+    try:
+        if given := os.environ.get("DHPF_HOME"):
+            return Path(given).expanduser()
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dhpf"
+    except RuntimeError:
+        raise InputError("there is no home folder for downloads; set DHPF_HOME to a folder") from None
 
 
 def read_bytes(path: Path, what: str, limit: int = SMALL) -> bytes:
@@ -78,7 +81,7 @@ def sha256(path: Path) -> str:
 
 
 def check_writable(path: Path) -> None:
-    """Raise before hours of work, not after, if ``path`` cannot be written. Nothing is touched."""
+    """Raise before hours of work, not after, if ``path`` cannot be written."""
     check_outputs([path])
 
 
@@ -93,51 +96,63 @@ def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[Path | None] 
     given = [path for path in inputs if path is not None]
     taken = {name for path in given for name in _names(path)}
     folders = {real for path in given if (real := _real(path)).is_dir()}
-    seen: set[object] = set()
+    seen: set[Path] = set()
     probed: set[Path] = set()
     for path in outputs:
         if path is None:
             continue
-        names = {path} if path == STDOUT else _names(path)
-        if not names.isdisjoint(taken):
+        if path != STDOUT and not taken.isdisjoint(_names(path)):
             raise InputError(f"{path} is an input; give the output another name")
-        if not names.isdisjoint(seen):
+        real = path if path == STDOUT else _checked(path)
+        if real in seen:
             raise InputError(f"two outputs have the same name, {path}; give each its own")
-        seen |= names
-        if path != STDOUT:
-            real = _checked(path, probed)
-            if folders and real.exists() and not folders.isdisjoint(real.parents):
-                raise InputError(f"{path} is a file of the input folder; choose another name")
+        seen.add(real)
+        if path == STDOUT:
+            continue
+        if real.exists() and not folders.isdisjoint(real.parents):
+            raise InputError(f"{path} is a file of the input folder; choose another name")
+        if real.parent not in probed:
+            _probe(path, real)
+            probed.add(real.parent)
 
 
-def write_atomically(path: Path, write: Writer) -> None:
-    """Write one file: all of it, or nothing."""
-    write_together({path: write})
+def write_atomically(path: Path, content: bytes | memoryview, durable: bool = True) -> None:
+    """Write one file as :func:`write_together` does."""
+    write_together({path: content}, durable)
 
 
-def write_together(files: Mapping[Path, Writer]) -> None:
-    """Fill temporary files beside all the paths, then move them there in order: all of them, or none."""
-    try:
-        for path, write in files.items():
-            write(_partial(path))
-        for path in files:
-            _partial(path).replace(_real(path))
-    except (OSError, ValueError) as error:  # encoders answer a picture that is too large with ValueError
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"cannot write {path}: {reason}") from None
-    finally:
-        for path in files:
-            with contextlib.suppress(OSError):
-                _partial(path).unlink(missing_ok=True)
+def write_together(files: Mapping[Path, bytes | memoryview], durable: bool = True) -> None:
+    """Write all of the files or none, in their order, so that the last one vouches for the others.
 
+    Of several processes that write the same files at a time, the last one's stay. Standard output is last.
 
-def _partial(path: Path) -> Path:
-    """The temporary file for a path.
-
-    Its name is fixed by the final one, so what a killed process left behind is overwritten, not added to. It
-    keeps the ending, from which libraries tell the format.
+    Parameters
+    ----------
+    durable
+        Have the content on the disc before the name, so that a power cut leaves nothing half-written. It
+        takes a moment for each file, which a cache can save.
     """
-    return _real(path).with_name(f".{path.stem}.partial{path.suffix}")
+    named = {path: _checked(path) for path in files if path != STDOUT}
+    filled: dict[Path, Path] = {}
+    with _alone({real.parent for real in named.values()}):
+        try:
+            for path, real in named.items():
+                filled[path] = _temporary(real)
+                with filled[path].open("xb") as stream:
+                    stream.write(files[path])
+                    stream.flush()
+                    if durable:
+                        os.fsync(stream.fileno())
+            for path, temporary in filled.items():
+                temporary.replace(named[path])
+        except OSError as error:
+            raise InputError(f"cannot write {path}: {error.strerror or error}") from None
+        finally:
+            for temporary in filled.values():
+                with contextlib.suppress(OSError):
+                    temporary.unlink(missing_ok=True)
+    if STDOUT in files:
+        sys.stdout.write(bytes(files[STDOUT]).decode())
 
 
 def _real(path: Path) -> Path:
@@ -154,8 +169,8 @@ def _names(path: Path) -> set[object]:
     return names
 
 
-def _checked(path: Path, probed: set[Path] | None = None) -> Path:
-    """The file to write, or an error; folders are probed once, since permissions do not tell all."""
+def _checked(path: Path) -> Path:
+    """The file to write, or an error."""
     try:
         real = _real(path)
         if not real.parent.is_dir():
@@ -166,14 +181,22 @@ def _checked(path: Path, probed: set[Path] | None = None) -> Path:
                 raise InputError(f"cannot write {path}: it is a {_kind(mode)}; give a file name")
             if not os.access(real, os.W_OK):
                 raise InputError(f"cannot write {path}: it is write-protected; choose another name")
-        if probed is not None and real.parent not in probed:
-            temporary = _temporary(real)
-            temporary.touch(exist_ok=False)
-            temporary.unlink()
-            probed.add(real.parent)
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}; choose another place") from None
     return real
+
+
+def _probe(path: Path, real: Path) -> None:
+    """Try to write into the folder, since permissions do not tell all; remove what killed processes left."""
+    try:
+        temporary = _temporary(real)
+        temporary.touch(exist_ok=False)
+        temporary.unlink(missing_ok=True)
+        with _alone({real.parent}, wait=False) as alone:
+            for left in real.parent.glob(f".*.{MARK}*.partial*") if alone else ():
+                left.unlink(missing_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror or error}; choose another place") from None
 
 
 def _kind(mode: int) -> str:
@@ -182,4 +205,23 @@ def _kind(mode: int) -> str:
 
 def _temporary(real: Path) -> Path:
     """A new name in the same folder, so that it can be renamed; short, where the file's own is long."""
-    return real.with_name(f".{real.stem[:20]}.{secrets.token_hex(8)}.partial{real.suffix[:20]}")
+    return real.with_name(f".{real.stem[:20]}.{MARK}{secrets.token_hex(8)}.partial{real.suffix[:20]}")
+
+
+@contextlib.contextmanager
+def _alone(folders: Set[Path], wait: bool = True) -> Iterator[bool]:
+    """Keep other processes from writing there, so that their files and ours do not mix; False if that fails.
+
+    It fails where the system cannot lock folders and, without waiting, while another process writes.
+    """
+    alone = False
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(ImportError, OSError):
+            import fcntl
+
+            for folder in sorted(folders):  # in one order, or two processes could wait for each other
+                lock = os.open(folder, os.O_RDONLY)
+                stack.callback(os.close, lock)
+                fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            alone = True
+        yield alone

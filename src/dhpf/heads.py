@@ -87,7 +87,7 @@ def _check_finite(method: Method, path: Path) -> None:
 def save_head(path: Path, method: Method, backbone: str, state: Mapping[str, Tensor], **about: str) -> None:
     """Write a head file: all of it, or nothing; see :func:`head_content`."""
     content = head_content(method, backbone, state, **about)
-    write_atomically(path, lambda place: place.write_bytes(content))
+    write_atomically(path, content)
 
 
 def head_content(method: Method, backbone: str, state: Mapping[str, Tensor], **about: str) -> bytes:

@@ -202,10 +202,7 @@ def ship(head: Path, out: Path, summary: str, data: str) -> Card:
         },
         str(head),
     )
-    text = card.text()
-    write_together(
-        {out: lambda place: place.write_bytes(content), beside: lambda place: place.write_text(text, "utf-8")}
-    )
+    write_together({out: content, beside: card.text().encode()})
     return card
 
 
@@ -237,5 +234,4 @@ def record_figures(card: Path, key: str, figures: Mapping[str, Any]) -> None:
     """Add what was measured to a card, in place of what was measured under the same key before."""
     known = read_card(card)
     content = asdict(replace(known, figures={**known.figures, key: figures}))
-    text = make_card(content, str(card)).text()
-    write_atomically(card, lambda place: place.write_text(text, encoding="utf-8"))
+    write_atomically(card, make_card(content, str(card)).text().encode())

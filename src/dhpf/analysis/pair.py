@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ..backbones.base import extract
 from ..errors import InputError
-from ..evaluate.progress import shown
+from ..progress import shown
 from ..images import ImageLike, to_input
 from ..match import Match
 from ..matcher import Matcher

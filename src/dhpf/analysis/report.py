@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import InputError
 from ..evaluate.render import Table, print_tables, tag
 from ..evaluate.render import to_html as table_to_html
-from ..files import Writer, write_together
+from ..files import write_together
 from .charts import Chart, Row, to_csv
 from .figures import draw_figures
 from .study import ModelStudy
@@ -60,13 +60,9 @@ def write_report(models: Sequence[ModelStudy], folder: Path) -> list[Path]:
 
 def write_contents(folder: Path, contents: Mapping[str, bytes]) -> list[Path]:
     """Write files of these names into the folder, all of them or none."""
-
-    def writer(content: bytes) -> Writer:
-        return lambda place: place.write_bytes(content)
-
-    paths = {folder / name: writer(content) for name, content in contents.items()}
-    write_together(paths)
-    return list(paths)
+    files = {folder / name: content for name, content in contents.items()}
+    write_together(files)
+    return list(files)
 
 
 def overview(models: Sequence[ModelStudy]) -> list[Row]:

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data.pairs import PairDataset
-from ..evaluate.progress import shown
 from ..matcher import Matcher
+from ..progress import shown
 
 TIMED_PAIRS = 50
 

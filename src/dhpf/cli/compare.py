@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from ..evaluate.protocol import ALPHAS, DEFAULT_PRESET, protocol_for
-from .score import Alpha, Changes, Json, ProtocolName, check_outputs, publish
+from ..files import check_outputs
+from .score import Alpha, Changes, Json, ProtocolName, publish
 
 
 def compare(

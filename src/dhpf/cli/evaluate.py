@@ -16,7 +16,7 @@ from ..data.registry import find_dataset
 from ..errors import InputError
 from ..evaluate.beam_search import ALPHA, BEAM, MOST_LAYERS, Step
 from ..evaluate.protocol import ALPHAS, DEFAULT_PRESET, DIRECTIONS, protocol_for
-from ..files import check_writable
+from ..files import check_outputs
 from .match import Backbone, Device, Model, Size, parse_size
 from .score import (
     Alpha,
@@ -27,8 +27,6 @@ from .score import (
     Markdown,
     ProtocolName,
     TrainList,
-    check_outputs,
-    keep_dataset,
     score,
 )
 
@@ -75,7 +73,7 @@ def predict(
 ) -> None:
     """Predict the points of a benchmark's pairs, and store them in a file for 'dhpf score'.
 
-    Stopped or killed, the same command goes on where it was. Under torchrun the pairs are shared out; the
+    Stopped or killed, the same command resumes where it was. Under torchrun the pairs are shared out; the
     file is the same, bit by bit:
 
       dhpf predict --dataset pf-pascal --root PF-PASCAL --out predictions.npz
@@ -83,7 +81,7 @@ def predict(
       torchrun --nproc-per-node 2 --no-python dhpf predict --dataset pf-pascal --root PF-PASCAL --out p.npz
     """
     sides = parse_size(size) if size else None
-    check_outputs((out,), (Path(model) if model else None, backbone))
+    check_outputs((out,), (Path(model) if model else None, backbone, root))
     pairs = _open(dataset, root, split, layout)
 
     from ..evaluate.predict import predict as predict_pairs
@@ -143,8 +141,8 @@ def evaluate(
     """
     find_dataset(dataset)
     direction = protocol_for(dataset, protocol, change).direction  # errors before hours of work, not after
-    check_outputs((out, json, csv, markdown, html), (Path(model) if model else None, backbone, train_list))
-    keep_dataset(root, (json, csv, markdown, html))
+    inputs = (Path(model) if model else None, backbone, train_list, root)
+    check_outputs((out, json, csv, markdown, html), inputs)
 
     from ..processes import rank_and_world_size
 
@@ -215,8 +213,7 @@ def beam_search(
     """
     find_dataset(dataset)
     rules = protocol_for(dataset, protocol, change)
-    if json is not None:
-        check_writable(json)
+    check_outputs([json], [root, backbone])
     sides = parse_size(size) if size else None
     pairs = _open(dataset, root, split, layout)
     others = _open(dataset, root, exclude_pairs_of, layout) if exclude_pairs_of else None

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from ..errors import InputError
 from ..evaluate.protocol import ALPHAS, DEFAULT_PRESET, PRESETS, protocol_for
-from ..files import check_writable
+from ..files import STDOUT, check_outputs
 
 if TYPE_CHECKING:
     from ..evaluate.render import Table
 
-STDOUT = Path("-")
 PRESET_HELP = "; ".join(f"{name}: {preset.summary}" for name, preset in PRESETS.items())
 
 Alpha = Annotated[
@@ -59,8 +56,7 @@ def score(
     from ..evaluate.report import report
     from ..evaluate.score import score_predictions
 
-    check_outputs((json, csv, markdown, html), (predictions, train_list))
-    keep_dataset(root, (json, csv, markdown, html))
+    check_outputs((json, csv, markdown, html), (predictions, train_list, root))
     loaded = Predictions.load(predictions)
     found = score_predictions(
         loaded,
@@ -85,47 +81,14 @@ def publish(
     digits: int = 1,
 ) -> None:
     """Write what was asked for, then show the tables; JSON on standard output stands there alone."""
-    from rich.console import Console
-
     from ..evaluate.render import print_tables
-    from ..evaluate.storage import write_file
+    from ..files import write_together
+    from ..progress import plain_console
 
-    wanted = [(path, text()) for path, text in outputs if path is not None]
-    on_stdout = [text for path, text in wanted if path == STDOUT]
-    for path, text in wanted:
+    wanted = {path: text().encode() for path, text in outputs if path is not None}
+    write_together(wanted)
+    for path in wanted:
         if path != STDOUT:
-            write_file(path, text.encode())
-            typer.echo(f"wrote {path}", err=bool(on_stdout))
-    for text in on_stdout:
-        typer.echo(text, nl=False)
-    if not on_stdout:  # last: a reader that stops early (`| head`) must not cost a file
-        print_tables(tables, remarks, Console(), digits)
-
-
-def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[Path | None]) -> None:
-    """Raise before any work if an output cannot be written, or is an input or another output by any name."""
-    seen = {_identity(path): path for path in inputs if path is not None}
-    for path in outputs:
-        if path is not None and path != STDOUT:
-            check_writable(path)
-            other = seen.setdefault(_identity(path), path)
-            if other is not path:
-                raise InputError(f"{path} is the same file as {other}; give the output another name")
-
-
-def keep_dataset(root: Path | None, outputs: Iterable[Path | None]) -> None:
-    """Raise if an output would replace a file of the data set: one that is there, below its folder."""
-    for path in outputs:
-        if root is None or path is None or not path.is_file():
-            continue
-        if Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root)):
-            raise InputError(f"{path} exists in the data set's folder; give the output another name")
-
-
-def _identity(path: Path) -> object:
-    """The file itself, whatever it is called; where there is none yet, its name without links."""
-    try:
-        found = path.stat()
-    except OSError:
-        return os.path.realpath(path)
-    return found.st_dev, found.st_ino
+            typer.echo(f"wrote {path}", err=STDOUT in wanted)
+    if STDOUT not in wanted:  # last: a reader that stops early (`| head`) must not cost a file
+        print_tables(tables, remarks, plain_console(), digits)

@@ -13,11 +13,11 @@ from ..errors import InputError
 from ..grid import resize_points
 from ..matcher import Matcher
 from ..methods.hpf import HPF
+from ..progress import shown
 from .beam_search import ALPHA, BEAM, MOST_LAYERS, Layers, Scored, Step, beam_search
 from .metrics import photo_pck
 from .pipeline import worker_threads
 from .predict import default_workers
-from .progress import shown
 from .protocol import DIRECTIONS, Protocol, protocol_for
 
 DIGITS = 9  # of a PCK; the same values, added up in another order, must count as the same

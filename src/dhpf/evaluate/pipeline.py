@@ -6,19 +6,20 @@ matrix product depend on the number of threads that share it; this way no result
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Lock
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from PIL import ImageOps
 
 from ..data.pairs import Pair, PairDataset, Photo
 from ..errors import InputError
+from ..feature_cache import FeatureCache
+from ..images import read_image
 from ..match import Match
 from ..matcher import ImageFeatures, Matcher
 from .parts import Outcome
@@ -39,44 +40,6 @@ def worker_threads(count: int) -> Iterator[ThreadPoolExecutor]:
         torch.set_num_threads(before)
 
 
-class FeatureCache:
-    """The features of images: each computed once, however many threads ask for it.
-
-    Beyond ``limit`` bytes, what was asked for longest ago is forgotten.
-    """
-
-    def __init__(self, compute: Callable[[Photo], ImageFeatures], limit: int) -> None:
-        self._compute, self._limit, self._lock = compute, limit, Lock()
-        self._held: OrderedDict[tuple[Path, bool], Future[ImageFeatures]] = OrderedDict()
-        self.computed = 0
-
-    def get(self, photo: Photo) -> ImageFeatures:
-        """Compute the features, or wait for the thread that does."""
-        key = photo.path, photo.mirrored
-        with self._lock:
-            new = key not in self._held
-            if new:
-                self._make_room()
-                self._held[key] = Future()
-                self.computed += 1
-            self._held.move_to_end(key)
-            features = self._held[key]
-        if new:
-            try:
-                features.set_result(self._compute(photo))
-            except BaseException as error:
-                features.set_exception(error)
-        return features.result()
-
-    def _make_room(self) -> None:
-        sizes = {k: f.result().nbytes for k, f in self._held.items() if f.done() and not f.exception()}
-        held = sum(sizes.values())
-        for key, size in sizes.items():
-            if held > self._limit:
-                del self._held[key]
-                held -= size
-
-
 class Pipeline:
     """Predicts pairs of a data set; if ``polygons``, the outlines of their objects, not their keypoints."""
 
@@ -95,14 +58,19 @@ class Pipeline:
             reason = str(error)
             return reason if reason.isprintable() else ascii(reason)[1:-1]
 
-    def _compute(self, photo: Photo) -> ImageFeatures:
-        return self.matcher.features(photo.image(), str(photo.path))
+    def _compute(self, key: tuple[Path, bool]) -> ImageFeatures:
+        path, mirrored = key
+        image = read_image(path)
+        return self.matcher.features(ImageOps.mirror(image) if mirrored else image, str(path))
+
+    def _features(self, photo: Photo) -> ImageFeatures:
+        return self.features.get((photo.path, photo.mirrored))
 
     def _predict(self, pair: Pair) -> PairPrediction:
         points = self._points(pair.source)
         if len(points) == 0:
             raise InputError("no common points")
-        images = self.features.get(pair.source), self.features.get(pair.target)
+        images = self._features(pair.source), self._features(pair.target)
         match = self.matcher.match(*images, scores=False)
         inside = points.clip(-0.5, np.array(pair.source.size) - 0.5)
         return PairPrediction(

@@ -18,12 +18,12 @@ from ..errors import InputError, unknown
 from ..files import check_writable
 from ..matcher import Matcher
 from ..pair_list import Job, by_locality
-from ..processes import rank_and_world_size, wait_for_others
+from ..processes import processes_here, rank_and_world_size, wait_for_others
+from ..progress import shown
 from ..zoo import training_images
 from .parts import Parts
 from .pipeline import Pipeline, worker_threads
 from .predictions import Predictions
-from .progress import shown
 from .protocol import DIRECTIONS
 from .provenance import code_version
 from .storage import has_array
@@ -106,10 +106,7 @@ def predict(
 def default_workers() -> int:
     """One for each processor that this process may use, shared with the other processes of torchrun."""
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    local = os.environ.get("LOCAL_WORLD_SIZE", "1")
-    if not local.isdecimal() or int(local) < 1:
-        raise InputError(f"LOCAL_WORLD_SIZE={local}: wanted a number as torchrun sets it; or unset it")
-    return max(1, min(MOST_WORKERS, processors // int(local)))
+    return max(1, min(MOST_WORKERS, processors // processes_here()))
 
 
 def evenly_spaced(pairs: int, limit: int | None) -> list[int]:

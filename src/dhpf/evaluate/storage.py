@@ -49,7 +49,7 @@ class ArrayLayout(NamedTuple):
 
 def write_file(path: Path, content: bytes) -> Path:
     """Write all of it, or nothing."""
-    write_atomically(path, lambda temporary: temporary.write_bytes(content))
+    write_atomically(path, content)
     return path
 
 
