@@ -3,7 +3,7 @@
     python -m benchmarks.ablation DATA RUNS [--only mu-0.3 squared ...]
 
 DATA holds the folder PF-PASCAL. RUNS keeps the runs: stopped, the same command resumes. Each row is a recipe
-of ``ablation/``; the validation pairs are PF-PASCAL's, without test pairs, and no image of them is trained on.
+of ``ablation/``; the validation pairs are PF-PASCAL's, without test pairs; no image of them is trained on.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from dhpf.evaluate.score import score_predictions
 from dhpf.evaluate.tables import to_dict
 from dhpf.train.recipe import read_recipe
 from dhpf.train.sources import open_sources
-from dhpf.zoo import DEFAULT_MODEL, models, record_figures
+from dhpf.zoo import DEFAULT_MODEL, MODELS, models, record_figures
 
 # What is recorded: data set, protocol, ending of the file's name.
 RESULTS = (
@@ -109,8 +109,7 @@ def record(
     print(f"{pairs.name}, {score.fingerprint}: {figures.get('pck') or figures.get('masks')}", flush=True)
     command = f"python -m benchmarks.evaluate DATA --model {model} --only {pairs.name}"
     path = save_result(f"{pairs.name}_{model}{ending}", command, figures | about)
-    card = models()[model].path if model in models() else None
-    if card is None:
+    if model not in models():
         return
     kept = ("pck", "masks", "pairs", "leak_free")
     short = {key: figures[key] for key in kept if figures.get(key) is not None}
@@ -119,7 +118,7 @@ def record(
     split = "held-out pairs of the training split" if pairs.name == "spair-71k" else pairs.split
     evidence = {"split": split, "protocol": score.fingerprint, "layers": about["average_layers"]}
     where = {"commit": commit(), "file": f"benchmarks/results/{path.name}"}
-    record_figures(card, f"{pairs.name}{ending}", short | evidence | where)
+    record_figures(MODELS / f"{model}.json", f"{pairs.name}{ending}", short | evidence | where)
 
 
 if __name__ == "__main__":

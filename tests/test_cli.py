@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 import pytest
 import typer
+from dhpf.model.models import MODELS
+from dhpf.model.weights import ASSETS, BACKBONES
 from PIL import Image
 from safetensors.torch import save_file
 
 import dhpf
 from dhpf import cli
-from dhpf.model.models import MODELS
-from dhpf.model.weights import ASSETS, BACKBONES
 from dhpf.outputs import Outputs
 from dhpf.train.report import Reporter
 from tests.conftest import Ran, texture

@@ -54,4 +54,15 @@ def test_it_exists(file: str, name: str) -> None:
 def test_every_part_is_on_the_page() -> None:
     assert len(places()) > 60
     mentioned = {file.split("/")[0] for file, _ in places() if "/" in file}
-    assert {"backbones", "model", "fast", "methods", "losses", "train", "data", "evaluate", "analysis", "viz"} <= mentioned
+    assert {
+        "backbones",
+        "model",
+        "fast",
+        "methods",
+        "losses",
+        "train",
+        "data",
+        "evaluate",
+        "analysis",
+        "viz",
+    } <= mentioned

@@ -17,7 +17,6 @@ from torch import Tensor
 
 from ..backbones.base import extract
 from ..errors import InputError
-from ..progress import shown
 from ..images import ImageLike, to_input
 from ..match import Match
 from ..matcher import Matcher
@@ -26,6 +25,7 @@ from ..methods.dhpf import DHPF
 from ..methods.hpf import HPF
 from ..model.gating import NEGLIGIBLE, LayerDecisions
 from ..points import Points, check_points
+from ..progress import shown
 
 LEFT_OUT, FORCED_IN = "left out", "forced in"
 LATTICE = 64  # pixels a side, over the whole source, that stand for all

@@ -56,12 +56,12 @@ def resizing(inputs: int, outputs: int, dtype: torch.dtype, device: torch.device
 class Corners(NamedTuple):
     """Of which cells of a small grid some cells of a large one are made."""
 
-    index: Tensor  # (K, 4)
+    cells: Tensor  # (K, 4)
     weight: Tensor  # (K, 4), summing to 1
 
     def read(self, values: Tensor) -> Tensor:
         """Values on the small grid (h*w, M) at the cells: (K, M)."""
-        picked = values.index_select(0, self.index.flatten()).view(*self.index.shape, -1)  # (K, 4, M)
+        picked = values.index_select(0, self.cells.flatten()).view(*self.cells.shape, -1)  # (K, 4, M)
         return (self.weight[:, None] @ picked)[:, 0]
 
 
@@ -120,8 +120,8 @@ class Correlation:
         """The same without gradients."""
         base = None if self.base is None else Level(*(side.detach() for side in self.base))
         coarse = tuple(Level(level.a.detach(), level.b.detach()) for level in self.coarse)
-        norms = {"norm_a": self.norm_a.detach(), "norm_b": self.norm_b.detach()}
-        return replace(self, base=base, coarse=coarse, **norms)
+        norm_a, norm_b = self.norm_a.detach(), self.norm_b.detach()
+        return replace(self, base=base, coarse=coarse, norm_a=norm_a, norm_b=norm_b)
 
     def swap(self) -> Correlation:
         """From the target to the source."""
@@ -173,7 +173,7 @@ class Correlation:
             small_a, small_b = level.shapes
             at_a = corners(cells_a, small_a, self.grid_a, total.dtype)
             at_b = corners(cells_b, small_b, self.grid_b, total.dtype)
-            index = at_a.index[:, :, None] * product.shape[1] + at_b.index[:, None]  # (K, 4, 4)
+            index = at_a.cells[:, :, None] * product.shape[1] + at_b.cells[:, None]  # (K, 4, 4)
             weight = at_a.weight[:, :, None] * at_b.weight[:, None]
             values = product.reshape(-1).index_select(0, index.flatten()).view_as(weight)
             total = total + (weight * values).sum((1, 2))

@@ -60,9 +60,10 @@ class Flow:
         ranges = []
         for position, cells in ((y, self.grid.rows), (x, self.grid.columns)):
             first, last = self._covering(np.asarray(position), cells, max(self.reach, 0.5))
-            ranges.append(np.arange(first, last))
+            ranges.append(np.arange(int(first), int(last)))
         rows, columns = ranges if self.reach else [axis[:1] for axis in ranges]
-        return (rows[:, None] * self.grid.columns + columns).ravel()
+        numbers: NDArray[np.int64] = (rows[:, None] * self.grid.columns + columns).ravel()
+        return numbers
 
     def _read(self, values: Floats, table: str, x: Floats, y: Floats) -> Floats:
         if not self.reach:

@@ -26,9 +26,7 @@ class Augmentation:
     contrast: float = 1.0
     saturation: float = 1.0
 
-    def tensor(
-        self, photo: Photo, size: Size, mean: Channels, std: Channels
-    ) -> torch.Tensor:
+    def tensor(self, photo: Photo, size: Size, mean: Channels, std: Channels) -> torch.Tensor:
         """The network's input, (1, 3, H, W), for ``size`` = width, height."""
         image = Image.fromarray(photo.image())
         if self != Augmentation():
