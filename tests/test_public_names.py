@@ -15,7 +15,7 @@ PACKAGE = Path(dhpf.__file__).parent
 # What may be imported by what: each part only imports parts of its own or an earlier row.
 ROWS = (
     ("errors", "__version__"),
-    ("files", "memory", "processes", "samples", "points", "images", "pair_list"),
+    ("files", "grid", "memory", "processes", "samples", "points", "images", "pair_list"),
     ("model",),
     ("closer", "match", "matcher"),
     ("outputs", "many"),

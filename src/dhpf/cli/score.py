@@ -104,13 +104,14 @@ def publish(
 
 def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[Path | None]) -> None:
     """Raise before any work if an output cannot be written, or is an input or another output by any name."""
-    seen = {_identity(path): path for path in inputs if path is not None}
+    seen = {_identity(path): "an input" for path in inputs if path is not None}
     for path in outputs:
         if path is not None and path != STDOUT:
             check_writable(path)
-            other = seen.setdefault(_identity(path), path)
-            if other is not path:
-                raise InputError(f"{path} is the same file as {other}; give the output another name")
+            file = _identity(path)
+            if file in seen:
+                raise InputError(f"{path} is also {seen[file]}; give the output another name")
+            seen[file] = "another output"
 
 
 def keep_dataset(root: Path | None, outputs: Iterable[Path | None]) -> None:
