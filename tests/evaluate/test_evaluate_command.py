@@ -76,7 +76,7 @@ def test_no_output_of_evaluate_replaces_another_or_an_input(
         ["--model", head, "--out", head],
     ):
         done = run("evaluate", *common, *arguments)
-        assert "is the same file as" in str(done.exception), arguments
+        assert "is also " in str(done.exception), arguments
     done = run("evaluate", *common, option, folder / "pascal" / "test_pairs.csv")
     assert "exists in the data set's folder" in str(done.exception)
     done = run("predict", *common, "--out", folder / "pascal" / "test_pairs.csv")

@@ -67,7 +67,7 @@ def test_no_output_replaces_an_input_or_another_output(option: str, file: Path) 
     ):
         result = run(file, *arguments)
         assert isinstance(result.exception, InputError), arguments
-        assert "is the same file as" in str(result.exception) and result.output == ""
+        assert "is also " in str(result.exception) and result.output == ""
     assert file.read_bytes() == before and names.read_text() == "one_a.jpg\n"
     assert sorted(path.name for path in file.parent.iterdir()) == [
         *("link.npz", "names.txt", "p.npz", "same.npz")

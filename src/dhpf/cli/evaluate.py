@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Callable, Mapping
 from contextlib import redirect_stdout
+from inspect import signature
 from io import StringIO
 from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
@@ -139,6 +141,7 @@ def evaluate(
 
       dhpf evaluate --model hpf-resnet50 --dataset pf-pascal --root PF-PASCAL --split test
     """
+    options = dict(locals())
     find_dataset(dataset)
     direction = protocol_for(dataset, protocol, change).direction  # errors before hours of work, not after
     inputs = (Path(model) if model else None, backbone, train_list, root)
@@ -151,36 +154,16 @@ def evaluate(
         raise InputError("under torchrun, name the file in which the processes meet: --out FILE.npz")
     with tempfile.TemporaryDirectory() as folder:
         kept = out or Path(folder) / "predictions.npz"
-        # Standard output is for the score; a file that does not stay is nobody's business.
+        # Standard output is for the score; a file that does not stay is not worth a line.
         with redirect_stdout(StringIO() if out is None else sys.stderr):
-            predict(
-                dataset=dataset,
-                root=root,
-                out=kept,
-                split=split,
-                limit=limit,
-                model=model,
-                layout=layout,
-                direction=direction,
-                size=size,
-                device=device,
-                backbone=backbone,
-                workers=workers,
-                cache=cache,
-            )
+            _call(predict, options | {"out": kept, "direction": direction})
         if rank == 0:
-            score(
-                kept,
-                alpha=alpha,
-                protocol=protocol,
-                change=change,
-                train_list=train_list,
-                json=json,
-                csv=csv,
-                markdown=markdown,
-                html=html,
-                root=root,
-            )
+            _call(score, options | {"predictions": kept})
+
+
+def _call(command: Callable[..., None], options: Mapping[str, Any]) -> None:
+    """Run a command with those of the options that it has."""
+    command(**{name: options[name] for name in signature(command).parameters})
 
 
 def beam_search(
