@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import warnings
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 ImageLike: TypeAlias = "str | os.PathLike[str] | Image.Image | NDArray[Any] | torch.Tensor"
 
+FORMATS = ("JPEG", "PNG", "WEBP", "AVIF", "GIF", "BMP", "TIFF", "PPM")  # decoders fit for strangers' files
 SMALLEST_SIDE = 8  # pixels; less than that has nothing to match
 MOST_PIXELS = 64_000_000
 SLACK = 1e-3  # floats may stray from [0, 1] by as much, which resampling does to them
@@ -60,6 +62,27 @@ def read_image(image: ImageLike, name: str = "image") -> Image.Image:
     if torch is not None and isinstance(image, torch.Tensor):
         return _from_tensor(image, name)
     raise InputError(f"{name} is a {type(image).__name__}; give a path, PIL image, NumPy array or tensor")
+
+
+def decode_image(content: bytes, name: str) -> Image.Image:
+    """Read an image from the bytes of a file, as :func:`read_image` does from the file."""
+    if not content:
+        raise InputError(f"{name} is empty; give an image file")
+    Image.init()
+    formats = [kind for kind in FORMATS if kind in Image.OPEN]  # not every Pillow has them all
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # our own limit on the size is lower, and other oddities are harmless
+        try:
+            with Image.open(io.BytesIO(content), formats=formats) as opened:
+                return read_image(opened, name)
+        except InputError:
+            raise
+        except Image.DecompressionBombError:
+            raise InputError(f"{name} is too large: at most {MOST_PIXELS:,} pixels") from None
+        except UnidentifiedImageError:
+            raise InputError(f"{name} is not an image that can be read; JPEG, PNG, WebP ... are") from None
+        except Exception as error:  # decoders raise many kinds on damaged data
+            raise _damaged(name, error) from None
 
 
 def to_input(photo: Image.Image, size: tuple[int, int]) -> torch.Tensor:

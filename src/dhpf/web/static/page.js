@@ -96,7 +96,7 @@ async function matchPhotos() {
 
 async function useMatch(match) {
   state.match = match;
-  showLayers(match, setup.models.find(({ name }) => name === match.model).label);
+  if (match.layers) showLayers(match, setup.models.find(({ name }) => name === match.model).label);
   say("Matched. Click a point on the source photo, or let some be suggested.");
   await update();
 }
@@ -160,7 +160,7 @@ async function show() {
   for (const id of ["#undo", "#clear"]) $(id).disabled = !points.length;
   $("#forget").disabled = !photos.source && !photos.target;
   $("#matches").hidden = !points.length;
-  $("#layers").hidden = !match;
+  $("#layers").hidden = !match?.layers;
   draw(state);
   showTable(state, select, removePoint);
   if (!match) return;
