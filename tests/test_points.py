@@ -101,7 +101,7 @@ def test_points_on_the_edge_are_inside() -> None:
     [
         ([[1, 2], [61, 2]], r"point 2 at \(61, 2\) lies outside the source photo of 60 x 40 pixels"),
         ([[1, 41]], "outside"),
-        ([[-0.5, 2]], r"point 1 at \(-0.5, 2\)"),
+        ([[-0.6, 2]], r"point 1 at \(-0.6, 2\)"),
         ([[1, 2], [3, float("nan")]], r"point 2 is \(3.0, nan\); coordinates must be finite"),
         ([[float("-inf"), 2]], "finite"),
         ([1, 2], r"shape \(2,\); wanted \(K, 2\)"),
