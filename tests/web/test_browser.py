@@ -392,11 +392,13 @@ def test_loading_the_page_again_loses_nothing(desktop: Chrome, address: str, mat
         click(visit, *place)
         visit.wait_for_points(count)
     before = visit.table()
+    visit.find("#views input[value=warp] + span").click()
     desktop.refresh()
     visit.wait_for_message("Matched")
     visit.wait_for_photos()
     visit.wait_for_points(2)
     assert visit.table() == before
+    visit.wait("document.querySelector('#warped').naturalWidth === 465")
     assert visit.script("document.querySelector('#model').value") == "hpf-resnet50-searched"
     click(visit, 0.5, 0.6)
     visit.wait_for_points(3)

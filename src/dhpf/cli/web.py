@@ -7,7 +7,8 @@ from typing import Annotated, Optional
 
 import typer
 
-from ..web.server import DEFAULT_HOST, DEFAULT_PORT, is_loopback, serve
+from ..web.addresses import is_loopback
+from ..web.server import DEFAULT_HOST, DEFAULT_PORT, serve
 from .match import Backbone, Device, Size, parse_size
 
 

@@ -8,13 +8,16 @@ on connections is reached, it refuses everyone. Here, the one that has waited fo
 from __future__ import annotations
 
 import asyncio
-from typing import Literal
+from math import inf
 
 import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from .limits import Limits, client_at, most_of
+from .addresses import client_at
+from .limits import Limits, most_of
+
+LOOKS = 10  # at each connection in the time that a head may take
 
 
 def build_server(app: ASGIApp, limits: Limits | None = None) -> uvicorn.Server:
@@ -37,71 +40,49 @@ class Connection(H11Protocol):
     """One connection of a client."""
 
     limits = Limits()
-    waits_for: Literal["connection", "head", "body", "taking"] | None = "connection"  # None: it is at work
-    waits_since = 0.0
-    _timer: asyncio.TimerHandle | None = None
+    _seen: tuple[str, object] | None = (
+        None  # what it waited for, and after which request, when last looked at
+    )
+    _since = 0.0  # when that was seen first
+    _timer: asyncio.TimerHandle
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """See :class:`asyncio.Protocol`, as for the others."""
+        """See :class:`asyncio.Protocol`."""
         super().connection_made(transport)
         self._look()
         self._make_room()
 
-    def data_received(self, data: bytes) -> None:
-        """The head or body of a request may be complete."""
-        super().data_received(data)
-        self._look()
-
-    def on_response_complete(self) -> None:
-        """The next request may have come already."""
-        super().on_response_complete()
-        self._look()
-
-    def pause_writing(self) -> None:
-        """The client has not taken what was written."""
-        super().pause_writing()
-        self._look()
-
-    def resume_writing(self) -> None:
-        """It has."""
-        super().resume_writing()
-        self._look()
-
     def connection_lost(self, exc: Exception | None) -> None:
-        """There is nothing to wait for."""
+        """See :class:`asyncio.Protocol`."""
+        self._timer.cancel()
         super().connection_lost(exc)
-        self._stop_timer()
 
     def shutdown(self) -> None:
         """The server ends, and need not wait for slow clients."""
-        if self.waits_for in ("body", "taking"):
+        if self._waits_for() in ("body", "taking"):
             self._drop()
         else:
             super().shutdown()
 
-    def _look(self) -> None:
-        """Find out what the connection waits for, and begin to count the time if that is something new."""
-        before, seconds = self.waits_for, None
+    def _waits_for(self) -> str:
+        """What the client is to do next; nothing, while the server is at work."""
         if self.flow.write_paused:
-            self.waits_for, seconds = "taking", self.limits.body_seconds
-        elif self.cycle is None or self.cycle.response_complete:
-            self.waits_for, seconds = "head", self.limits.head_seconds
-        else:  # the application itself bounds the time for a body, to answer with a sentence
-            self.waits_for = "body" if self.cycle.more_body else None
-        if self.waits_for != before:
-            self._stop_timer()
-            self.waits_since = self.loop.time()
-            if seconds is not None:
-                self._timer = self.loop.call_later(seconds, self._drop)
+            return "taking"  # the answer
+        if self.cycle is None or self.cycle.response_complete:
+            return "head"
+        return "body" if self.cycle.more_body else ""
 
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _drop(self) -> None:
-        self.connections.discard(self)
-        self.transport.abort()
+    def _look(self) -> None:
+        """Look now and then what the connection waits for, and drop it if that takes too long."""
+        now, seen = self.loop.time(), (self._waits_for(), self.cycle)
+        if seen != self._seen:
+            self._seen, self._since = seen, now
+        # The application itself bounds the time for a body, to answer with a sentence.
+        seconds = {"head": self.limits.head_seconds, "taking": self.limits.body_seconds}.get(seen[0], inf)
+        if now - self._since > seconds:
+            self._drop()
+        else:
+            self._timer = self.loop.call_later(self.limits.head_seconds / LOOKS, self._look)
 
     def _make_room(self) -> None:
         """Keep to the bounds on connections, of this client and of all."""
@@ -109,9 +90,13 @@ class Connection(H11Protocol):
         mine = [other for other in everyone if other._client == self._client]
         for crowd, most in ((mine, most_of(self.limits.connections)), (everyone, self.limits.connections)):
             if len(crowd) > most:
-                waiting = [other for other in crowd if other.waits_for]  # at least this one
-                min(waiting, key=lambda other: other.waits_since)._drop()
+                waiting = [other for other in crowd if other._waits_for()]  # at least this one
+                min(waiting, key=lambda other: other._since)._drop()
                 return
+
+    def _drop(self) -> None:
+        self.connections.discard(self)
+        self.transport.abort()
 
     @property
     def _client(self) -> str:

@@ -1,25 +1,20 @@
-"""What a browser sends -> photos, points and names that can be used, or an error that says what is wrong."""
+"""What a browser sends -> bytes, points and names that can be used, or an error that says what is wrong."""
 
 from __future__ import annotations
 
 import asyncio
-import io
 import json
 import reprlib
-import warnings
 from collections.abc import Callable
 from typing import Any
 
-from PIL import Image, UnidentifiedImageError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from ..errors import InputError
-from ..images import MOST_PIXELS, read_image
 from ..points import Points, check_points
 from .limits import Limits
 
-FORMATS = ("JPEG", "PNG", "WEBP", "AVIF", "GIF", "BMP", "TIFF", "PPM")  # decoders fit for strangers' files
 NAME_LENGTH = 80
 
 
@@ -80,27 +75,6 @@ def photo_name(request: Request) -> str:
     """What the person calls the photo, to be used in sentences only."""
     given = request.query_params.get("name", "")
     return "".join(sign for sign in given if sign.isprintable())[:NAME_LENGTH].strip() or "the photo"
-
-
-def decode_photo(data: bytes, name: str) -> Image.Image:
-    """A photo from the bytes of its file, which are never written anywhere."""
-    if not data:
-        raise InputError(f"{name} is empty; give an image file")
-    Image.init()
-    formats = [kind for kind in FORMATS if kind in Image.OPEN]  # not every Pillow has them all
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # our own limit on the size is lower, and other oddities are harmless
-        try:
-            with Image.open(io.BytesIO(data), formats=formats) as opened:
-                return read_image(opened, name)
-        except InputError:
-            raise
-        except Image.DecompressionBombError:
-            raise InputError(f"{name} is too large: at most {MOST_PIXELS:,} pixels") from None
-        except UnidentifiedImageError:
-            raise InputError(f"{name} is not an image that can be read; JPEG, PNG, WebP ... are") from None
-        except Exception as error:  # decoders raise many kinds on damaged data
-            raise InputError(f"{name} is damaged or cut off ({error}); get a fresh copy") from None
 
 
 def _size(count: int) -> str:

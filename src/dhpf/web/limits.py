@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-
-RETRY_SECONDS = 2
 
 
 @dataclass(frozen=True)
@@ -66,14 +63,3 @@ class Supply:
             yield take
         finally:
             self._held -= taken  # which also forgets who holds nothing
-
-
-def client_at(host: str) -> str:
-    """Who is at an address: with IPv6, one client has a whole network of 2^64 of them."""
-    try:
-        address = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return host
-    if isinstance(address, ipaddress.IPv4Address):
-        return str(address)
-    return str(address.ipv4_mapped or ipaddress.ip_network((int(address), 64), strict=False))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import cache
 from typing import Any, cast
 
@@ -21,13 +21,14 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from ..errors import InputError, unknown
-from ..images import read_image
+from ..images import decode_image, read_image
 from ..match import Match
 from ..samples import PAIRS, sample_pair
 from ..viz.colours import SCALE
-from .incoming import decode_photo, photo_name, points_in, read_body, read_json
+from .addresses import client_at
+from .incoming import photo_name, points_in, read_body, read_json
 from .jobs import Jobs
-from .limits import Limits, Supply, client_at
+from .limits import Limits, Supply
 from .models import Models
 from .sessions import SIDES, Photo, Result, Session, Sessions, Side, encoded, prepare
 
@@ -76,8 +77,6 @@ class Page:
         sweeper = asyncio.create_task(sweep())
         yield
         sweeper.cancel()
-        with suppress(asyncio.CancelledError):
-            await sweeper
         self.jobs.close()
 
     async def setup(self, request: Request) -> Response:
@@ -107,7 +106,7 @@ class Page:
         self.jobs.places.check(client)  # before the bytes come, which may take long and hold no place
         with self.incoming.drawn(client) as take:
             data = await read_body(request, self.limits.upload_bytes, self.limits.body_seconds, take)
-            photo = await self.jobs.run(client, lambda: prepare(name, decode_photo(data, name)))
+            photo = await self.jobs.run(client, lambda: prepare(name, decode_image(data, name)))
         return self._keep(request, {cast(Side, side): photo})
 
     async def take_sample(self, request: Request) -> Response:
@@ -115,9 +114,8 @@ class Page:
         paths = sample_pair(str((await read_json(request, self.limits)).get("pair")))
 
         def work() -> dict[Side, Photo]:
-            return {
-                side: prepare(path.name, read_image(path)) for side, path in zip(SIDES, paths, strict=True)
-            }
+            photos = [prepare(path.name, read_image(path)) for path in paths]
+            return dict(zip(SIDES, photos, strict=True))
 
         return self._keep(request, await self.jobs.run(_client(request), work))
 

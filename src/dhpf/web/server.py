@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-import ipaddress
+import os
 import signal
 import socket
 from collections.abc import Callable, Sequence
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import InputError
+from .addresses import is_loopback
 
 if TYPE_CHECKING:
     from .guard import Hosts
@@ -67,41 +68,24 @@ def serve(
             signal.signal(signal.SIGTERM, before)
 
 
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach that address."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def listen(host: str, port: int) -> socket.socket:
     """A listening socket, or an error that says why there is none."""
     where = f"{host}, port {port}"
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
+        family = socket.getaddrinfo(host, port)[0][0]
+        return socket.create_server((host, port), family=family)  # who comes before the models waits
     except (socket.gaierror, UnicodeError):
         raise InputError(f"no such host: {host}; give one of this machine, such as 127.0.0.1") from None
-    listener = socket.socket(family, kind, protocol)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen()  # who comes before the models are loaded waits
     except OSError as error:
-        listener.close()
         if error.errno == errno.EADDRINUSE:
             raise InputError(f"{where} is in use; give another with --port, or 0 for any free one") from None
-        raise InputError(f"cannot listen on {where}: {error.strerror}") from None
-    return listener
+        raise InputError(f"cannot listen on {where}: {os.strerror(error.errno or 0)}") from None
 
 
 def hosts_for(host: str, allowed: Sequence[str]) -> Hosts:
     """The names by which a page that listens on ``host`` may be called."""
     from .guard import Hosts
 
-    names = {"localhost", host, *allowed}
-    if not is_loopback(host):
-        names |= {socket.gethostname(), socket.getfqdn()}
-    return Hosts(frozenset(name.lower() for name in names), any_address=not is_loopback(host))
+    alone = is_loopback(host)
+    names = {host, *allowed} if alone else {host, *allowed, socket.gethostname(), socket.getfqdn()}
+    return Hosts(frozenset(name.lower() for name in names), any_address=not alone)

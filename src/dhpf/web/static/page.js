@@ -96,7 +96,7 @@ async function matchPhotos() {
 
 async function useMatch(match) {
   state.match = match;
-  showLayers(match, setup.models.find(({ name }) => name === match.model).label);
+  if (match.layers) showLayers(match, setup.models.find(({ name }) => name === match.model).label);
   say("Matched. Click a point on the source photo, or let some be suggested.");
   await update();
 }
@@ -107,7 +107,6 @@ async function useMatch(match) {
 async function update() {
   await show();
   if (!state.match) return;
-  sessionStorage.setItem("points", JSON.stringify([state.match.match, state.points]));
   const mine = ++asked;
   const answer = await (await post(about("points"), { points: state.points })).json();
   if (mine !== asked) return;
@@ -160,10 +159,11 @@ async function show() {
   for (const id of ["#undo", "#clear"]) $(id).disabled = !points.length;
   $("#forget").disabled = !photos.source && !photos.target;
   $("#matches").hidden = !points.length;
-  $("#layers").hidden = !match || !match.layers;
+  $("#layers").hidden = !match?.layers;
   draw(state);
   showTable(state, select, removePoint);
   if (!match) return;
+  sessionStorage.setItem("shown", JSON.stringify({ of: match.match, points, shape })); // for when the page is loaded again
   if (shape === "warp") await showPicture($("#warped"), "warped", () => ask(about("warped")));
   if (shape === "flow") await showPicture($("#whole img"), "flow", () => post(about("picture"), { view: "flow" }));
   if (shape === "heat" && selected >= 0) await showHeat();
@@ -295,9 +295,11 @@ const start = guarded(async () => {
     $("#samples").append(button);
   }
   const { photos, match } = setup; // of before the page was loaded again
-  const [of, points] = JSON.parse(sessionStorage.getItem("points") ?? "[]");
+  const { of, points, shape } = JSON.parse(sessionStorage.getItem("shown") ?? "{}");
+  const same = match && of === match.match;
   if (match) $("#model").value = match.model;
-  if (photos.source || photos.target) await usePhotos(photos, match && of === match.match ? points : [], match);
+  if (same) $(`input[value=${shape}]`).checked = true;
+  if (photos.source || photos.target) await usePhotos(photos, same ? points : [], match);
 });
 
 start();
