@@ -202,9 +202,9 @@ def ship(head: Path, out: Path, summary: str, data: str) -> Card:
         },
         str(head),
     )
-    text = card.text()
+    described = card.text().encode()
     write_together(
-        {out: lambda place: place.write_bytes(content), beside: lambda place: place.write_text(text, "utf-8")}
+        {out: lambda place: place.write_bytes(content), beside: lambda place: place.write_bytes(described)}
     )
     return card
 
@@ -237,5 +237,5 @@ def record_figures(card: Path, key: str, figures: Mapping[str, Any]) -> None:
     """Add what was measured to a card, in place of what was measured under the same key before."""
     known = read_card(card)
     content = asdict(replace(known, figures={**known.figures, key: figures}))
-    text = make_card(content, str(card)).text()
-    write_atomically(card, lambda place: place.write_text(text, encoding="utf-8"))
+    described = make_card(content, str(card)).text().encode()
+    write_atomically(card, lambda place: place.write_bytes(described))
