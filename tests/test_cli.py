@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 import pytest
 import typer
-from dhpf.model.models import MODELS
-from dhpf.model.weights import ASSETS, BACKBONES
 from PIL import Image
 from safetensors.torch import save_file
 
 import dhpf
 from dhpf import cli
+from dhpf.backbones.weights import ASSETS, BACKBONES
 from dhpf.outputs import Outputs
 from dhpf.train.report import Reporter
+from dhpf.zoo import models
 from tests.conftest import Ran, texture
 from tests.test_bad_images import FILES
 from tests.test_checkpoint import published
@@ -267,9 +267,9 @@ def test_match_many(command: Command, folder: Path) -> None:
 def test_models_lists_everything(command: Command) -> None:
     ran = command("models")
     assert ran.code == 0
-    for model in MODELS.values():
-        weights = BACKBONES[model.backbone]
-        for part in (model.name, weights.origin, weights.licence, *map(str, model.figures.values())):
+    for card in models().values():
+        weights = BACKBONES[card.backbone]
+        for part in (card.name, card.summary, weights.origin, weights.licence):
             assert part in ran.out
 
 

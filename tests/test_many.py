@@ -18,8 +18,8 @@ import pytest
 import torch
 from PIL import Image
 
-from dhpf import InputError, Matcher, PhotoFeatures
-from dhpf.many import Done, Wanted, match_many, matcher_fingerprint
+from dhpf import ImageFeatures, InputError, Matcher
+from dhpf.many import Done, Wanted, match_many
 from dhpf.processes import processes_here, rank_and_world_size
 from tests.conftest import texture
 
@@ -40,10 +40,10 @@ class Counting(Matcher):
     """A matcher that counts which photos' features it computes."""
 
     def __init__(self, matcher: Matcher) -> None:
-        super().__init__(matcher.network, matcher.name, SIZE)
+        super().__init__(matcher.method, matcher.name, SIZE)
         self.computed: Counter[str] = Counter()
 
-    def features(self, image: Any, name: str = "image") -> PhotoFeatures:
+    def features(self, image: Any, name: str = "image") -> ImageFeatures:
         self.computed[Path(image).name] += 1
         return super().features(image, name)
 
@@ -162,9 +162,9 @@ def test_another_run_is_not_mixed_in(photos: Path, counting: Counting, tmp_path:
     match_many(counting, photos, out, WANTED, PLENTY)
     for wanted, named in ((Wanted(draw=True), "draw"), (Wanted(style="flow"), "style")):
         refused(counting, photos, out, rf"out holds a run with other settings \({named}\)", wanted)
-    other = Matcher(counting.network, counting.name, 64)
-    refused(other, photos, out, r"other settings \(size\)")
-    other = Matcher(counting.network, "another", SIZE)
+    other = Matcher(counting.method, counting.name, 64)
+    refused(other, photos, out, r"other settings \(size, weights\)")
+    other = Matcher(counting.method, "another", SIZE)
     refused(other, photos, out, r"other settings \(model\)")
     (photos / "p9.png").write_bytes((photos / "p0.png").read_bytes())
     refused(counting, photos, out, r"other settings \(pairs\)")
@@ -173,13 +173,13 @@ def test_another_run_is_not_mixed_in(photos: Path, counting: Counting, tmp_path:
 def test_a_run_goes_on_only_with_the_same_weights(photos: Path, counting: Counting, tmp_path: Path) -> None:
     """A model of the same name, one of whose millions of weights differs in the last bit."""
     match_many(counting, photos, tmp_path / "out", WANTED, PLENTY)
-    network = copy.deepcopy(counting.network)
-    weight = list(network.state_dict().values())[40]
+    method = copy.deepcopy(counting.method)
+    weight = list(method.state_dict().values())[40]
     weight.view(-1)[0] = torch.nextafter(weight.view(-1)[0], torch.tensor(9.0))
-    other = Matcher(network, counting.name, SIZE)
-    assert matcher_fingerprint(other) != matcher_fingerprint(counting)
+    other = Matcher(method, counting.name, SIZE)
+    assert other.fingerprint != counting.fingerprint
     refused(other, photos, tmp_path / "out", r"other settings \(weights\)")
-    same = Matcher(copy.deepcopy(counting.network), counting.name, SIZE)
+    same = Matcher(copy.deepcopy(counting.method), counting.name, SIZE)
     assert match_many(same, photos, tmp_path / "out", WANTED, PLENTY).kept == 15
 
 

@@ -16,7 +16,8 @@ PACKAGE = Path(dhpf.__file__).parent
 # or an earlier row.
 ROWS = (
     ("errors", "grid", "__version__"),
-    ("files", "memory", "processes", "samples", "settings", "points", "images", "pair_list"),
+    ("files", "feature_cache", "memory", "processes", "progress", "samples", "settings"),
+    ("points", "images", "pair_list"),
     ("backbones", "model", "fast"),
     ("losses",),
     ("methods",),
@@ -27,7 +28,7 @@ ROWS = (
     ("outputs", "many"),
     ("data",),
     ("evaluate",),
-    ("train", "baselines"),
+    ("train",),
     ("analysis", "viz"),
     ("cli", "web"),
     ("__init__", "__main__"),
