@@ -22,11 +22,7 @@ from dhpf.methods import find_method
 from dhpf.methods.dhpf import DHPF, DHPFConfig
 from dhpf.settings import from_mapping
 from dhpf.train.config import differences, make_config
-<<<<<<< HEAD
 from dhpf.train.recipe import read_recipe
-=======
-from dhpf.train.recipe import RECIPES, read_recipe
->>>>>>> 6efb4580ac798c6b2b73160137d173e91efe3abb
 from dhpf.zoo import (
     DEFAULT_MODEL,
     MODELS,
@@ -77,11 +73,7 @@ def test_cards_say_what_their_heads_say(name: str) -> None:
     assert (how.commit, how.hours) == (metadata["commit"], float(metadata["hours"]))
     assert how.held_out == json.loads(metadata["metrics"])
     trained = make_config(json.loads(metadata["recipe"]), name)
-<<<<<<< HEAD
     recipe = read_recipe(how.recipe)
-=======
-    recipe = read_recipe(RECIPES / f"{how.recipe}.toml")
->>>>>>> 6efb4580ac798c6b2b73160137d173e91efe3abb
     assert differences(asdict(trained), asdict(recipe)) in ([], ["about"])  # it can be trained again
     assert (trained.model.backbone, trained.model.size) == (card.backbone, card.size)
     assert len(training_images(name) or ()) > 100
@@ -100,11 +92,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f"data.train=['pf-pascal/val','folder:{FOLDER}']",
         "run.cache_gb=17.0",
     ]
-<<<<<<< HEAD
     config = read_recipe("resnet50-strong", changes)
-=======
-    config = read_recipe(RECIPES / "resnet50-strong.toml", changes)
->>>>>>> 6efb4580ac798c6b2b73160137d173e91efe3abb
     torch.manual_seed(0)
     method = DHPF(BACKBONES["resnet50-msra"].build(), DHPFConfig(revote=True))
     with torch.device("cpu"):

@@ -202,14 +202,7 @@ def ship(head: Path, out: Path, summary: str, data: str) -> Card:
         },
         str(head),
     )
-<<<<<<< HEAD
     write_together({out: content, beside: card.text().encode()})
-=======
-    described = card.text().encode()
-    write_together(
-        {out: lambda place: place.write_bytes(content), beside: lambda place: place.write_bytes(described)}
-    )
->>>>>>> 6efb4580ac798c6b2b73160137d173e91efe3abb
     return card
 
 
@@ -241,9 +234,4 @@ def record_figures(card: Path, key: str, figures: Mapping[str, Any]) -> None:
     """Add what was measured to a card, in place of what was measured under the same key before."""
     known = read_card(card)
     content = asdict(replace(known, figures={**known.figures, key: figures}))
-<<<<<<< HEAD
     write_atomically(card, make_card(content, str(card)).text().encode())
-=======
-    described = make_card(content, str(card)).text().encode()
-    write_atomically(card, lambda place: place.write_bytes(described))
->>>>>>> 6efb4580ac798c6b2b73160137d173e91efe3abb
