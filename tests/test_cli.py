@@ -27,7 +27,7 @@ from dhpf.train.report import Reporter
 from dhpf.zoo import models
 from tests.conftest import Ran, texture
 from tests.test_bad_images import FILES
-from tests.test_checkpoint import published
+from tests.test_heads import published
 
 Command = Callable[..., Ran]
 
