@@ -100,6 +100,18 @@ def test_nothing_but_predictions_is_replaced(name: str, quick: Matcher, tmp_path
     assert (tmp_path / name).read_bytes() == before and not list(tmp_path.rglob("*part*"))
 
 
+def test_what_the_file_cannot_hold_is_an_error_before_the_work(
+    pairs: PairDataset, quick: Matcher, tmp_path: Path
+) -> None:
+    strange = Matcher(quick.network, "caf\udce9.safetensors", size=64)  # a name that is not UTF-8
+    with pytest.raises(InputError, match="model holds control characters or broken Unicode"):
+        predict(strange, pairs, tmp_path / "p.npz")
+    pairs.entries = (*pairs.entries[:-1], pairs.entries[-1]._replace(category="\x1b[31m"))
+    with pytest.raises(InputError, match="control characters"):
+        predict(quick, pairs, tmp_path / "p.npz")
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("given", ["x", "0", "-1", ""])
 def test_a_strange_number_of_processes_is_named(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOCAL_WORLD_SIZE", given)

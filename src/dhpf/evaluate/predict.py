@@ -89,6 +89,10 @@ def predict(
     order = order_of_pairs(dataset, chosen)
     mine = order[len(order) * rank // world : len(order) * (rank + 1) // world]
     about = _about(matcher, dataset, chosen, split or dataset.split, direction)
+    header = _header(about, len(dataset))
+    entries = [dataset.entries[index] for index in chosen]
+    # Texts that the file cannot hold are an error now, not after hours.
+    Predictions.of_pairs([], **header, skipped=[(entry.id, entry.category) for entry in entries])
     parts = Parts(out, about, rank)
     before = parts.finished()
     left = [index for index in mine if index not in before]
@@ -99,7 +103,7 @@ def predict(
         for index, outcome in shown(outcomes, "predicting", len(left), hidden=rank > 0):
             keep(index, outcome)
     wait_for_others()
-    predictions = None if rank else _merge(parts, dataset, chosen, about)
+    predictions = None if rank else _merge(parts, dataset, chosen, header)
     return Predicted(predictions, len(left), pipeline.features.computed, len(mine) - len(left))
 
 
@@ -144,7 +148,19 @@ def _about(
     }
 
 
-def _merge(parts: Parts, dataset: PairDataset, chosen: Sequence[int], about: dict[str, Any]) -> Predictions:
+def _header(about: dict[str, Any], split_pairs: int) -> dict[str, Any]:
+    """What the file says about all pairs."""
+    same = ("dataset", "split", "model", "commit", "kind", "direction")
+    return {
+        **{name: about[name] for name in same},
+        "config": json.dumps(about["config"], sort_keys=True),
+        "input_size": about["size"],
+        "split_pairs": split_pairs,
+        "training_images": training_images(about["model"]),
+    }
+
+
+def _merge(parts: Parts, dataset: PairDataset, chosen: Sequence[int], header: dict[str, Any]) -> Predictions:
     """All pairs in the order of the split -> the output; then the parts are not needed any more."""
     found = parts.finished()
     missing = len(set(chosen) - set(found))
@@ -163,19 +179,10 @@ def _merge(parts: Parts, dataset: PairDataset, chosen: Sequence[int], about: dic
     if not pairs:
         parts.remove()
         raise InputError(
-            f"{dataset.root}: none of the {len(chosen)} pairs of {dataset.name}, {about['split']} can be "
+            f"{dataset.root}: none of the {len(chosen)} pairs of {dataset.name}, {header['split']} can be "
             f"predicted; the first: {skipped[0][1]}"
         )
-    same = {name: about[name] for name in ("dataset", "split", "model", "commit", "kind", "direction")}
-    predictions = Predictions.of_pairs(
-        pairs,
-        **same,
-        config=json.dumps(about["config"], sort_keys=True),
-        input_size=about["size"],
-        split_pairs=len(dataset),
-        training_images=training_images(about["model"]),
-        skipped=skipped,
-    )
+    predictions = Predictions.of_pairs(pairs, **header, skipped=skipped)
     predictions.save(parts.out)
     parts.remove()
     return predictions
