@@ -135,7 +135,7 @@ def test_any_number_of_layers_is_drawn_and_printed(count: int, probability: floa
     console = Console(record=True, width=120, file=io.StringIO())
     print_pair(study, console)
     text = console.export_text()
-    assert text.startswith("a [bold] name: layers 0\n") and text.count(" off ") == count - 1
+    assert "a [bold] name: layers 0; 2 points are followed\n" in text and text.count(" off ") == count - 1
 
 
 def test_a_model_that_chooses_no_layers_is_named(quick: Matcher) -> None:

@@ -13,6 +13,7 @@ from .report import as_text, write_contents
 if TYPE_CHECKING:
     from rich.console import Console
 
+TITLE = "One pair, layer by layer"
 COLUMNS = ("layer", "state", "gate", "tried", "points move (px)", "pixels move (px)", "confidence changes by")
 COLOURS = {LEFT_OUT: VERMILION, FORCED_IN: BLUE}
 HATCHES = {LEFT_OUT: "", FORCED_IN: "////"}  # colour alone must not carry the meaning
@@ -68,7 +69,7 @@ def draw_pair(study: PairStudy) -> Chart:
         grid[0].set_ylim(len(rows) - 0.4, -0.6)
         figure.legend(*grid[-1].get_legend_handles_labels(), loc="outside lower center", ncols=2)
         png, svg = render(figure)
-    return Chart("pair", "One pair, layer by layer", "", COLUMNS, tuple(rows), png, svg)
+    return Chart("pair", TITLE, "", COLUMNS, tuple(rows), png, svg)
 
 
 def write_pair(study: PairStudy, folder: Path) -> list[Path]:
@@ -79,6 +80,5 @@ def write_pair(study: PairStudy, folder: Path) -> list[Path]:
 def print_pair(study: PairStudy, console: Console) -> None:
     """The table for the terminal, and what it is about."""
     layers = ", ".join(str(effect.layer) for effect in study.effects if effect.on)
-    note = f"{len(study.points)} points are followed"
-    rows = as_text(rows_of(study), 3)
-    print_tables([Table(f"{study.match.model}: layers {layers}", COLUMNS[1:], rows, note)], [], console)
+    note = f"{study.match.model}: layers {layers}; {len(study.points)} points are followed"
+    print_tables([Table(TITLE, COLUMNS[1:], as_text(rows_of(study), 3), note)], [], console)
