@@ -89,7 +89,7 @@ def save_head(path: Path, method: Method, backbone: str, state: Mapping[str, Ten
         **about,
     }
     tensors = {
-        key: value.detach().clone().contiguous()
+        key: value.detach().cpu().clone().contiguous()
         for key, value in state.items()
         if not key.endswith("num_batches_tracked")
     }
