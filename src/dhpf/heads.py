@@ -109,7 +109,7 @@ def head_content(method: Method, backbone: str, state: Mapping[str, Tensor], **a
         **about,
     }
     tensors = {
-        key: value.detach().clone().contiguous()
+        key: value.detach().cpu().clone().contiguous()
         for key, value in state.items()
         if not key.endswith("num_batches_tracked")
     }

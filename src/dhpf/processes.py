@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import signal
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from .errors import InputError
 
@@ -53,7 +54,27 @@ def sum_over_processes(values: Tensor) -> Tensor:
 
     if not (distributed.is_available() and distributed.is_initialized()):
         return values
-    from torch.distributed.nn.functional import all_reduce
-
-    total: Tensor = all_reduce(values)  # type: ignore[no-untyped-call]
+    total: Tensor = _summing().apply(values)
     return total
+
+
+@cache
+def _summing() -> Any:
+    """The sum as a function with a gradient: what all processes make of the total adds up, too."""
+    import torch
+
+    def reduced(values: Tensor) -> Tensor:
+        total = values.detach().clone(memory_format=torch.contiguous_format)
+        torch.distributed.all_reduce(total)
+        return total
+
+    class Sum(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, values: Tensor) -> Tensor:
+            return reduced(values)
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: Any) -> Tensor:
+            return reduced(gradients[0])
+
+    return Sum

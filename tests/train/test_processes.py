@@ -99,6 +99,7 @@ def test_the_command_under_torchrun(small: MakeConfig, features, tmp_path):
     recipe = write_recipe(config, tmp_path / "recipe.toml")
     said = run(*TORCHRUN, "-m", "dhpf", "train", recipe, "--out", tmp_path / "two", "--features", features)
     assert said.count("epoch 1/1") == 1
+    assert "Warning" not in said
     assert (tmp_path / "two" / "best.safetensors").exists()
 
 

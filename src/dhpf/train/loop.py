@@ -113,9 +113,7 @@ class Run:
         self.losses: nn.Module = Losses(self.method, config.loss)
         if self.world_size > 1:
             # A layer that is off for a whole batch has no gradient in it.
-            self.losses = DistributedDataParallel(
-                self.losses, broadcast_buffers=False, find_unused_parameters=True
-            )
+            self.losses = DistributedDataParallel(self.losses, find_unused_parameters=True)
 
     def begin(self) -> None:
         """Set the initial weights, unless they are those of another head."""
