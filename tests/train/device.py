@@ -135,4 +135,6 @@ def _check(func: Any, args: Any, leaves: list[Any]) -> None:
     for leaf in leaves:
         if isinstance(leaf, Tensor) and not isinstance(leaf, Elsewhere) and leaf.dim() > 0:
             if id(leaf) not in allowed:
-                raise WrongDeviceError(f"{func}: a tensor of the CPU, {tuple(leaf.shape)}, with one on {DEVICE}")
+                raise WrongDeviceError(
+                    f"{func}: a tensor of the CPU, {tuple(leaf.shape)}, with one on {DEVICE}"
+                )
