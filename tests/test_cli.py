@@ -155,7 +155,7 @@ def test_bad_points(command: Command, folder: Path, name: str, output: str) -> N
         ("--points none.json", "no such points file: none.json"),
         ("--size=", "--size is empty"),
         ("--model=", "--model is empty; give a value, or leave it out for the default"),
-        ("--model banana", "unknown model 'banana'; known: hpf-resnet50,"),
+        ("--model banana", "unknown model 'banana'; known: resnet50-strong-wide,"),
         ("--style= --out m.png", "unknown style ''; known: lines"),
         ("--size large", "size 'large': wanted one number or WIDTHxHEIGHT"),
         ("--size 240x", "size '240x'"),
@@ -220,9 +220,14 @@ def test_json_to_standard_output(command: Command, folder: Path) -> None:
 def test_models_of_another_architecture(command: Command, folder: Path) -> None:
     bundled = ASSETS / BACKBONES["resnet50-msra"].source
     assert "is not a dhpf head" in refused(command, folder, "match", "a.png", "b.png", "--model", bundled)
-    save_file(
-        published(50), "odd.safetensors", {"format": "dhpf-head", "version": "1", "backbone": "resnet50-msra"}
-    )
+    head = {
+        "format": "dhpf-head",
+        "version": "2",
+        "method": "dhpf",
+        "backbone": "resnet50-msra",
+        "config": "{}",
+    }
+    save_file(published(50), "odd.safetensors", head)
     complaint = refused(command, folder, "match", "a.png", "b.png", "--model", "odd.safetensors")
     assert "odd.safetensors does not fit resnet50-msra" in complaint
 
@@ -388,7 +393,8 @@ def test_errors_of_python_that_are_no_fault_of_the_user(
 def test_interrupted_and_terminated(folder: Path) -> None:
     """In the middle of writing: what was begun is removed."""
     slow = """
-import os, time
+import os, signal, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # tests may run where it is ignored
 def fsync(_):
     print("writing", flush=True)
     time.sleep(60)

@@ -26,12 +26,12 @@ def rank_and_world_size() -> tuple[int, int]:
 
 def processes_here() -> int:
     """Number of processes that share this machine, as torchrun tells it; 1 without it."""
-    return max(1, _number("LOCAL_WORLD_SIZE")) if "LOCAL_WORLD_SIZE" in os.environ else 1
+    return _number("LOCAL_WORLD_SIZE", least=1) if "LOCAL_WORLD_SIZE" in os.environ else 1
 
 
-def _number(variable: str) -> int:
+def _number(variable: str, least: int = 0) -> int:
     text = os.environ[variable]
-    if not (text.isascii() and text.isdecimal()):
+    if not (text.isascii() and text.isdecimal()) or int(text) < least:
         raise InputError(f"{variable}={text}: wanted numbers as torchrun sets them; or unset it")
     return int(text)
 

@@ -145,7 +145,7 @@ def test_the_command(method: Callable[..., Predictions], tmp_path: Path) -> None
     assert found["per_category"]["dog"]["0.1"]["difference"] == -12.5
     assert json.loads(run(a, b, "--json", "-").stdout)["pairs"] == 4
     for out in (a, b):
-        assert "is also " in str(run(a, b, "--json", out).exception)
+        assert "is an input; give the output another name" in str(run(a, b, "--json", out).exception)
 
 
 def test_comparing_needs_no_torch(method: Callable[..., Predictions], tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def test_nothing_but_predictions_is_replaced(name: str, quick: Matcher, tmp_path
 def test_what_the_file_cannot_hold_is_an_error_before_the_work(
     pairs: PairDataset, quick: Matcher, tmp_path: Path
 ) -> None:
-    strange = Matcher(quick.network, "caf\udce9.safetensors", size=64)  # a name that is not UTF-8
+    strange = Matcher(quick.method, "caf\udce9.safetensors", size=64)  # a name that is not UTF-8
     with pytest.raises(InputError, match="model holds control characters or broken Unicode"):
         predict(strange, pairs, tmp_path / "p.npz")
     pairs.entries = (*pairs.entries[:-1], pairs.entries[-1]._replace(category="\x1b[31m"))
@@ -115,7 +115,7 @@ def test_what_the_file_cannot_hold_is_an_error_before_the_work(
 @pytest.mark.parametrize("given", ["x", "0", "-1", ""])
 def test_a_strange_number_of_processes_is_named(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOCAL_WORLD_SIZE", given)
-    with pytest.raises(InputError, match=f"LOCAL_WORLD_SIZE={given}: wanted a number as torchrun sets it"):
+    with pytest.raises(InputError, match=f"LOCAL_WORLD_SIZE={given}: wanted numbers as torchrun sets them"):
         default_workers()
 
 

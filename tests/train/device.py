@@ -1,9 +1,9 @@
 """A stand-in for a GPU: tensors that are held by the CPU, and refuse what a GPU would refuse.
 
-An :class:`Elsewhere` reports another device. As on CUDA, it does not mix with tensors of the CPU, single numbers
-and indices apart; random numbers for it do not come from a generator of the CPU; NumPy does not see it. ``to``,
-``cpu``, ``copy_`` and ``item`` cross. :func:`stand_in` is where that holds: tensors made for or moved to
-:data:`DEVICE` are such.
+An :class:`Elsewhere` reports another device. As on CUDA, it does not mix with tensors of the CPU, single
+numbers and indices apart; random numbers for it do not come from a generator of the CPU; NumPy does not see
+it. ``to``, ``cpu``, ``copy_`` and ``item`` cross. :func:`stand_in` is where that holds: tensors made for or
+moved to :data:`DEVICE` are such.
 """
 
 from __future__ import annotations
@@ -133,8 +133,6 @@ def _check(func: Any, args: Any, leaves: list[Any]) -> None:
     if func in INDEXING and isinstance(args[0], Elsewhere):
         allowed = {id(index) for index in args[1]}
     for leaf in leaves:
-        if isinstance(leaf, Tensor) and not isinstance(leaf, Elsewhere) and leaf.dim() > 0:
-            if id(leaf) not in allowed:
-                raise WrongDeviceError(
-                    f"{func}: a tensor of the CPU, {tuple(leaf.shape)}, with one on {DEVICE}"
-                )
+        plain = isinstance(leaf, Tensor) and not isinstance(leaf, Elsewhere)
+        if plain and leaf.dim() > 0 and id(leaf) not in allowed:
+            raise WrongDeviceError(f"{func}: a tensor of the CPU, {tuple(leaf.shape)}, with one on {DEVICE}")

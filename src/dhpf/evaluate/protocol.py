@@ -77,7 +77,13 @@ class Preset(NamedTuple):
     protocol: Protocol
 
 
-PAPER = {"pf-pascal": "image", "pf-willow": "keypoints", "spair-71k": "box", "caltech-101": "image"}
+PAPER = {
+    "pf-pascal": "image",
+    "pf-willow": "keypoints",
+    "spair-71k": "box",
+    "caltech-101": "image",
+    "coco": "box",
+}
 PADDED = PAPER | {"pf-willow": "legacy-padded"}
 IN_SQUARE, ORIGINAL = Protocol("image", "square240"), Protocol("image", "original")
 
