@@ -17,6 +17,7 @@ from benchmarks.web_process import browser, missing_for_browser, running_server
 from PIL import Image
 
 import dhpf
+from dhpf.viz.colours import colours
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -49,7 +50,9 @@ class Visit:
     """The opened page."""
 
     def __init__(self, driver: Chrome, address: str) -> None:
-        driver.execute_cdp_cmd("Network.clearBrowserCookies", {})  # a new visitor
+        driver.get("about:blank")  # the visitor before may still have asked something
+        driver.execute_cdp_cmd("Network.clearBrowserCookies", {})
+        driver.get_log("browser")
         driver.get(address)
         self.driver = driver
         self.wait("document.querySelectorAll('#samples button').length === 3")
@@ -114,6 +117,16 @@ class Visit:
         )
         return np.array(centres, float).reshape(-1, 2)
 
+    def fills(self, side: str) -> list[str]:
+        """The colours of the points, in their order."""
+        fills: list[str] = self.script(
+            "[...document.querySelectorAll(`#overlay .point[data-side=${arguments[0]}]`)]"
+            ".sort((a, b) => a.dataset.index - b.dataset.index)"
+            ".map((point) => point.querySelector('circle[fill]').getAttribute('fill'))",
+            side,
+        )
+        return fills
+
     def wait_for_points(self, count: int) -> None:
         self.wait(f"document.querySelectorAll('#overlay .point[data-side=target]').length === {count}")
 
@@ -165,6 +178,8 @@ def test_upload_two_photos_and_click(desktop: Chrome, address: str, match: dhpf.
     points = check_against(match, visit)
     np.testing.assert_allclose(points / 256, [(0.344, 0.36), (0.66, 0.36), (0.5, 0.6)], atol=0.006)
     np.testing.assert_allclose([row[5] for row in visit.table()], match.confidence_at(points), atol=0.02)
+    fills = [[int(part) for part in re.findall(r"\d+", fill)] for fill in visit.fills("target")]
+    np.testing.assert_allclose(fills, colours(match.confidence_at(points)), atol=6)  # of a scale from 0 to 1
     assert "2, 7, 11, 12, 15" in visit.find("#layers p").text
     times = visit.script(
         "performance.getEntriesByType('resource').filter(e => e.name.endsWith('/points'))"

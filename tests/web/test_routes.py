@@ -17,6 +17,7 @@ from PIL import Image
 
 import dhpf
 from dhpf.methods.dhpf import DHPF
+from dhpf.viz.colours import SCALE
 from dhpf.web.sessions import VIEW_SIDE
 from dhpf.zoo import DEFAULT_MODEL
 from tests.conftest import texture
@@ -54,7 +55,7 @@ def test_setup_names_what_can_be_chosen(client: Client) -> None:
     setup = client.send("GET", "/api/setup").json
     assert [model["name"] for model in setup["models"] if model["default"]] == [DEFAULT_MODEL]
     assert setup["samples"] == ["cheetahs", "cats", "big-cats"]
-    assert setup["scale"][0] == [0, 40, 95]  # what drawings use, too
+    assert setup["scale"] == SCALE.tolist()  # what drawings use, too
 
 
 def test_sample_pairs_have_a_picture(client: Client) -> None:

@@ -65,12 +65,11 @@ export function draw({ photos, match, points, found, selected, cursor }) {
     const [x, y] = onScreen(side, photos[side], point);
     return [x - left, y - top];
   };
-  const highest = Math.max(...(found?.confidence ?? [])) || 1;
   const shown = points.map((point, i) => ({
     i,
     start: place("source", point),
     end: found?.target_points[i] && place("target", found.target_points[i]),
-    strength: found?.target_points[i] && found.confidence[i] / highest,
+    strength: found?.confidence[i],
   }));
   shown.sort((a, b) => (a.i === selected) - (b.i === selected) || (a.strength ?? 0) - (b.strength ?? 0)); // above others
   for (const { start: [x1, y1], end, strength } of shown) {
@@ -117,7 +116,6 @@ export function drawHeat({ scores, corner, cell }) {
 // ---- the table of points and the layers
 
 export function showTable({ points, found, selected }, select, remove) {
-  $(".legend span:last-child").textContent = Math.max(0, ...(found?.confidence ?? [])).toPrecision(2);
   const rows = points.map((point, i) => {
     const row = document.createElement("tr");
     const known = found?.target_points[i];

@@ -96,7 +96,7 @@ async function matchPhotos() {
 
 async function useMatch(match) {
   state.match = match;
-  if (match.layers) showLayers(match, setup.models.find(({ name }) => name === match.model).label);
+  showLayers(match, setup.models.find(({ name }) => name === match.model).label);
   say("Matched. Click a point on the source photo, or let some be suggested.");
   await update();
 }
