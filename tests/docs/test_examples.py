@@ -58,9 +58,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_tutorial(folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    read_once = functools.cache(load)
-    for module in ("dhpf.matcher", "dhpf.many"):
-        monkeypatch.setattr(f"{module}.load", read_once)
+    monkeypatch.setattr("dhpf.matcher.load", functools.cache(load))  # each model is read once
     names: dict[str, Any] = {}
     for block in page("tutorial.md"):
         if block.language == "python":

@@ -153,7 +153,7 @@ def test_unknown_keys_on_the_command_line_too(write, change, meant):
         ("[head]\ngate_power = 3", "head.gate_power = 3; wanted: 1 or 2"),
         ("[head]\ngating = 'none'\ntransform = false", "nothing to learn"),
         ("[head]\nrevote = true\nhough = 'none'", "it wants votes: hough = exact or published"),
-        ("x = " + 500 * "[" + 500 * "]", "is not TOML"),
+        ("x = " + 20_000 * "[" + 20_000 * "]", "is not TOML"),
         ("x = " + 5000 * "9", "is not TOML"),
         ("[loss\nmu = 1", "is not TOML"),
         ("[loss]\nmu = 1\nmu = 2", "is not TOML"),

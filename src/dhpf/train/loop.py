@@ -18,7 +18,7 @@ from ..backbones.weights import load_backbone
 from ..data.pairs import Photo
 from ..errors import InputError
 from ..evaluate.provenance import code_version
-from ..files import cache_folder, write_atomically
+from ..files import cache_folder, check_writable, write_atomically
 from ..heads import load_head_for_training, save_head
 from ..matcher import check_device, check_size, round_size
 from ..methods import find_method
@@ -233,6 +233,7 @@ def _make_folder(out: Path) -> None:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"cannot make the folder {out}: {error.strerror}") from None
+    check_writable(out / STATE)  # removes what a killed run left unfinished, too
 
 
 def own_device(name: str) -> str:
