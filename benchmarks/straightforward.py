@@ -67,9 +67,7 @@ def straightforward_loss(
     for blocks in (batch.source, batch.target):
         reduced = [method.transform(n, block) for n, block in enumerate(blocks)]
         resized = [
-            F.interpolate(
-                (mask * block).permute(0, 3, 1, 2), grid.shape, mode="bilinear", align_corners=True
-            )
+            F.interpolate((mask * block).permute(0, 3, 1, 2), grid.shape, mode="bilinear", align_corners=True)
             for mask, block in zip(masks, reduced, strict=True)
         ]
         images.append(torch.cat(resized, 1).flatten(2))  # (B, D, N)
@@ -84,7 +82,9 @@ def straightforward_loss(
     else:
         entropies = correlation_entropy(_mutual(confidence), grid, grid)
         match = weak_loss(*entropies.chunk(2))
-    loss: Tensor = match + objective.select * layer_rate_loss(on, objective.mu) + objective.l1 * on.abs().mean()
+    loss: Tensor = (
+        match + objective.select * layer_rate_loss(on, objective.mu) + objective.l1 * on.abs().mean()
+    )
     return loss
 
 
@@ -121,7 +121,10 @@ def _votes(appearance: Tensor, grid: Grid, method: DHPF, objective: DHPFObjectiv
         for n, own in enumerate(appearance):
             filtered = _mutual((own * votes[n])[None])[0]
             forward, backward = filtered.max(1), filtered.max(0)
-            directions = Direction(forward.indices, forward.values), Direction(backward.indices, backward.values)
+            directions = (
+                Direction(forward.indices, forward.values),
+                Direction(backward.indices, backward.values),
+            )
             moved = affine_windows(fit_affine(*directions, grid, grid, extrapolation), grid)
             table = own.new_zeros(len(again.vertical), len(again.horizontal))
             moved.add(table, every, own)
@@ -142,9 +145,9 @@ def _strong(confidence: Tensor, batch: LiteralBatch, objective: DHPFObjective) -
     losses = []
     for matrix, own, sure, (source, target) in zip(confidence, best, value, batch.points, strict=True):
         flow = argmax_flow(own, sure, grid, grid)
-        moved = flow.displacement_at(*source.double().numpy().T)
+        moved = flow.transfer(source.double().numpy())
         threshold = NEARLY_RIGHT * grid.stride * max(grid.shape)
-        omega = importance(source + torch.from_numpy(moved).float(), target, threshold)
+        omega = importance(torch.from_numpy(moved).float(), target, threshold)
         if not objective.omega:
             omega = torch.ones_like(omega)
         wanted = target_distributions(target, grid, objective.target_sigma)

@@ -25,7 +25,7 @@ Points = NDArray[np.float64]  # (K, 2), x then y
 
 
 class Grid(NamedTuple):
-    """The cells of a feature map: the centre of a cell is offset + stride * (column, row), in input pixels."""
+    """The cells of a feature map: a cell's centre is offset + stride * (column, row), in input pixels."""
 
     rows: int
     columns: int
@@ -44,8 +44,9 @@ class Grid(NamedTuple):
 
     def centres(self) -> Points:
         """(rows, columns, 2): x and y of every cell."""
-        rows, columns = np.indices(self.shape)
-        return self.offset + self.stride * np.stack([columns, rows], axis=-1)
+        rows, columns = np.indices(self.shape, np.float64)
+        centres: Points = self.offset + self.stride * np.stack([columns, rows], axis=-1)
+        return centres
 
     def coordinates(self, points: Tensor) -> Tensor:
         """Points (..., 2) in input pixels -> fractional column and row (..., 2)."""
@@ -60,7 +61,9 @@ class Grid(NamedTuple):
 
 def resize_points(points: ArrayLike, old: Size, new: Size) -> Points:
     """Where points of an image of size ``old`` lie after it is resized to ``new``."""
-    return (np.asarray(points, np.float64) + 0.5) * (np.asarray(new) / np.asarray(old)) - 0.5
+    scale = np.asarray(new, np.float64) / np.asarray(old, np.float64)
+    resized: Points = (np.asarray(points, np.float64) + 0.5) * scale - 0.5
+    return resized
 
 
 def mirror_points(points: ArrayLike, width: int) -> Points:

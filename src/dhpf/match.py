@@ -49,9 +49,8 @@ class Match:
         -------
         (K, 2), x then y, in pixels of the target photo. A point near an edge may land a little outside.
         """
-        given = self._in_input(points)
-        moved = given + self.cells.displacement_at(*given.T)
-        return resize_points(moved, self.size, self.target.size)
+        landed = self.cells.transfer(self._in_input(points))
+        return resize_points(landed, self.size, self.target.size)
 
     def confidence_at(self, points: ArrayLike) -> NDArray[np.float64]:
         """Confidence of each transfer, (K,), in [0, 1]; ``points`` as for :meth:`transfer`."""
@@ -99,8 +98,8 @@ class Match:
         """Dense displacements (H, W, 2): the pixel (x, y) of the source lies at (x, y) + flow[y, x]."""
         flow = np.empty((self.source.height, self.source.width, 2), np.float32)
         for rows, pixels, inside in self._strips():
-            moved = inside + self.cells.displacement_at(inside[..., 0], inside[..., 1])
-            flow[rows] = resize_points(moved, self.size, self.target.size) - pixels
+            landed = self.cells.transfer(inside)
+            flow[rows] = resize_points(landed, self.size, self.target.size) - pixels
         return flow
 
     @cached_property
@@ -119,6 +118,8 @@ class Match:
         """The most confident source points, (at most ``count``, 2), spread over the photo."""
         from .viz.spread import spread_points
 
+        if count < 1:
+            raise InputError(f"{count} key points were asked for; wanted 1 or more")
         return spread_points(self, count)
 
     def warp(self, points: ArrayLike | None = None) -> Image.Image:

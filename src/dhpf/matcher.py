@@ -11,6 +11,7 @@ from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from PIL import Image
 
@@ -20,20 +21,20 @@ from .grid import Size
 from .images import ImageLike, read_image, to_input
 from .match import Match
 from .methods.base import Method
-from .zoo import DEFAULT_MODEL, find_card, load_method
+from .zoo import DEFAULT_MODEL, intended_size, load_method
 
 if TYPE_CHECKING:
     import os
 
-DEFAULT_SIZE = (240, 240)  # of a model whose card says nothing
+DEFAULT_SIZE = (240, 240)  # of most models
 SMALLEST_SIZE, LARGEST_SIZE = 32, 1024
 
 
 @dataclass(frozen=True, eq=False)
 class ImageFeatures:
-    """A photo and what a matcher saw in it."""
+    """An image and what a matcher saw in it."""
 
-    photo: Image.Image
+    image: Image.Image
     features: Features = field(repr=False)
     matcher: str  # its fingerprint
     device: str
@@ -41,7 +42,7 @@ class ImageFeatures:
     @property
     def nbytes(self) -> int:
         """Memory held."""
-        return self.features.nbytes + 3 * self.photo.width * self.photo.height
+        return self.features.nbytes + 3 * self.image.width * self.image.height
 
 
 class Matcher:
@@ -65,21 +66,25 @@ class Matcher:
         """See :func:`load` for the parameters."""
         self.size = round_size(check_size(size), method.backbone.multiple)
         self.device = check_device(device)
-        self.method = method.to(self.device)
+        self.method = method.to(self.device).eval()
         self.name = name
         self.matrix_bytes = matrix_bytes
 
     @property
     def description(self) -> dict[str, Any]:
         """How it matches, as plain data: what predictions files record."""
-        return {"method": self.method.name, "size": list(self.size), "config": asdict(self.method.config)}
+        config = json.loads(json.dumps(asdict(self.method.config)))
+        return {"method": self.method.name, "size": list(self.size), "config": config}
 
     @cached_property
     def fingerprint(self) -> str:
-        """Of all its weights and settings: equal for matchers that do the same."""
-        digest = hashlib.blake2b(json.dumps(self.description).encode(), digest_size=16)
+        """Of its weights, settings and how its networks are built: equal for matchers that do the same."""
+        backbone = self.method.backbone
+        built = json.dumps([self.description, backbone.mean, backbone.std, repr(self.method)])
+        digest = hashlib.blake2b(built.encode(), digest_size=16)
         for name, value in sorted(self.method.state_dict().items()):
-            digest.update(name.encode() + value.cpu().contiguous().numpy().tobytes())
+            digest.update(name.encode())
+            digest.update(value.cpu().contiguous().view(-1).view(torch.uint8).numpy())
         return digest.hexdigest()
 
     def features(self, image: ImageLike, name: str = "image") -> ImageFeatures:
@@ -108,17 +113,22 @@ class Matcher:
             Keep what :meth:`Match.scores` needs. For 240 x 240 pixels it takes up to 10 MB with gates, 18 MB
             with static hyperpixels; do without where many matches are kept.
         """
-        (photo_a, a), (photo_b, b) = self._seen(source, "source"), self._seen(target, "target")
+        (image_a, a), (image_b, b) = self._seen(source, "source"), self._seen(target, "target")
         found = self.method.match(a, b, matrix_bytes=self.matrix_bytes)
-        probability = found.layer_probability
+        probability = None if found.layer_probability is None else found.layer_probability.cpu().numpy()
+        numbers = found.flow.displacement, found.flow.confidence, () if probability is None else probability
+        if not all(np.isfinite(part).all() for part in numbers):
+            raise InputError(
+                f"{self.name} computes values that are infinite or no numbers; get its files again"
+            )
         return Match(
-            source=photo_a,
-            target=photo_b,
+            source=image_a,
+            target=image_b,
             cells=found.flow,
             size=self.size,
             model=self.name,
             layers=found.layers,
-            layer_probability=None if probability is None else probability.cpu().numpy(),
+            layer_probability=probability,
             match_scores=found.scores if scores else None,
         )
 
@@ -138,8 +148,10 @@ class Matcher:
                 f"of this {self.name} at {self.size[0]} x {self.size[1]}; compute them with this one"
             )
         if image.device != str(self.device):
-            raise InputError(f"{name} holds features on {image.device}; this matcher computes on {self.device}")
-        return image.photo, image.features
+            raise InputError(
+                f"{name} holds features on {image.device}; this matcher computes on {self.device}"
+            )
+        return image.image, image.features
 
 
 def load(
@@ -165,10 +177,8 @@ def load(
     matrix_bytes
         Bound on the memory for the correlation matrix; beyond it, parts are computed again instead of kept.
     """
-    if size is None:
-        card = find_card(str(model))
-        size = card.size if card else DEFAULT_SIZE
-    sides, place = check_size(size), check_device(device)  # before weights are read or even downloaded
+    chosen = intended_size(str(model)) if size is None else size
+    sides, place = check_size(chosen), check_device(device)  # before weights are read or even downloaded
     method = load_method(str(model), None if backbone is None else Path(backbone))
     return Matcher(method, str(model), sides, place, matrix_bytes)
 

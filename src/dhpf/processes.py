@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -14,15 +15,25 @@ if TYPE_CHECKING:
 
 
 def rank_and_world_size() -> tuple[int, int]:
-    """Number of this process and of all processes, as torchrun tells them; 0 and 1 without it."""
-    rank, world = os.environ.get("RANK"), os.environ.get("WORLD_SIZE")
-    if rank is None or world is None:
+    """Rank of this process and number of all processes, as torchrun tells them; 0 and 1 without it."""
+    if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
         return 0, 1
-    if not (rank.isdecimal() and world.isdecimal() and int(rank) < int(world)):
-        raise InputError(
-            f"RANK={rank} WORLD_SIZE={world}: wanted numbers as torchrun sets them; or unset both"
-        )
-    return int(rank), int(world)
+    rank, world = _number("RANK"), _number("WORLD_SIZE")
+    if rank >= world:
+        raise InputError(f"RANK={rank} WORLD_SIZE={world}: wanted numbers as torchrun sets them")
+    return rank, world
+
+
+def processes_here() -> int:
+    """Number of processes that share this machine, as torchrun tells it; 1 without it."""
+    return max(1, _number("LOCAL_WORLD_SIZE")) if "LOCAL_WORLD_SIZE" in os.environ else 1
+
+
+def _number(variable: str) -> int:
+    text = os.environ[variable]
+    if not (text.isascii() and text.isdecimal()):
+        raise InputError(f"{variable}={text}: wanted numbers as torchrun sets them; or unset it")
+    return int(text)
 
 
 def wait_for_others() -> None:
@@ -30,9 +41,11 @@ def wait_for_others() -> None:
     from torch import distributed
 
     if distributed.is_available() and distributed.is_torchelastic_launched():
+        before = signal.signal(signal.SIGTERM, signal.SIG_DFL)  # no Python code would run until all are done
         distributed.init_process_group("gloo", timeout=timedelta(days=30))
         distributed.barrier()
         distributed.destroy_process_group()
+        signal.signal(signal.SIGTERM, before)
 
 
 def sum_over_processes(values: Tensor) -> Tensor:

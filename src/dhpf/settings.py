@@ -1,12 +1,14 @@
-"""Frozen dataclasses from plain data (TOML, JSON): typed, and an unknown key is an error that names the nearest."""
+"""Frozen dataclasses from plain data (TOML, JSON): typed, and strict about keys."""
 
 from __future__ import annotations
 
 import difflib
 import math
+import reprlib
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
-from typing import Any, TypeVar, get_type_hints
+from dataclasses import MISSING, fields, is_dataclass
+from types import NoneType
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from .errors import InputError
 
@@ -19,6 +21,9 @@ def from_mapping(
 ) -> Settings:
     """Build ``kind`` from nested dictionaries.
 
+    Fields may be booleans, numbers, text, tuples of these, dictionaries, dataclasses of such fields, and
+    optional ones of all these.
+
     Parameters
     ----------
     place
@@ -28,17 +33,16 @@ def from_mapping(
     """
     if not isinstance(content, Mapping):
         what = prefix.rstrip(".") or "the content"
-        raise InputError(f"{place}: {what} = {content!r}; wanted a table of settings")
+        raise InputError(f"{place}: {what} = {reprlib.repr(content)}; wanted a table of settings")
     hints = get_type_hints(kind)
     values = {}
     for key, value in content.items():
         if key not in hints:
             raise _unknown_key(prefix + key, [prefix + name for name in hints], all_keys(root or kind), place)
-        part = hints[key]
-        if is_dataclass(part) and isinstance(part, type):
-            values[key] = from_mapping(part, value, place, f"{prefix}{key}.", root or kind)
-        else:
-            values[key] = _typed(value, part, f"{place}: {prefix}{key}")
+        values[key] = _typed(value, hints[key], place, prefix + key, root or kind)
+    for one in fields(kind):  # type: ignore[arg-type]
+        if one.name not in values and one.default is MISSING and one.default_factory is MISSING:
+            raise InputError(f"{place}: {prefix}{one.name} is missing")
     try:
         return kind(**values)
     except InputError as error:
@@ -50,9 +54,9 @@ def all_keys(kind: type[Any]) -> list[str]:
     hints = get_type_hints(kind)
     found = []
     for one in fields(kind):
-        part = hints[one.name]
-        nested = all_keys(part) if is_dataclass(part) and isinstance(part, type) else []
-        found += [f"{one.name}.{name}" for name in nested] or [one.name]
+        hint = hints[one.name]
+        parts = [part for part in (hint, *get_args(hint)) if isinstance(part, type) and is_dataclass(part)]
+        found += [f"{one.name}.{key}" for part in parts for key in all_keys(part)] or [one.name]
     return found
 
 
@@ -61,22 +65,33 @@ def _unknown_key(given: str, here: list[str], known: list[str], place: str) -> I
     same = [key for key in known if key.rpartition(".")[2] == given.rpartition(".")[2]]
     near = difflib.get_close_matches(given.lower(), same or [*here, *known], n=1, cutoff=0.0 if same else 0.6)
     hint = f"did you mean '{near[0]}'? " if near else ""
-    return InputError(f"unknown key in {place} '{given}': {hint}Known: {', '.join(here)}")
+    return InputError(f"unknown key in {place} '{given[:80]}': {hint}Known: {', '.join(here)}")
 
 
-def _typed(value: Any, wanted: Any, name: str) -> Any:
+def _typed(value: Any, wanted: Any, place: str, key: str, root: type[Any]) -> Any:
     """The value as the wanted type, or an error. A whole number may stand for a float, nothing else mixes."""
+    given, arguments = f"{place}: {key} = {reprlib.repr(value)}", get_args(wanted)
+    if wanted is Any or (value is None and NoneType in arguments):
+        return value
+    if NoneType in arguments:
+        return _typed(value, arguments[0], place, key, root)
+    if isinstance(wanted, type) and is_dataclass(wanted):
+        return from_mapping(wanted, value, place, f"{key}.", root)
     if wanted in WORDS:
         if wanted is float and type(value) is int and abs(value) <= 2**53:
             return float(value)
         if type(value) is not wanted:
-            raise InputError(f"{name} = {value!r}; wanted {WORDS[wanted]}")
+            raise InputError(f"{given}; wanted {WORDS[wanted]}")
         if wanted is float and not math.isfinite(value):
-            raise InputError(f"{name} = {value!r}; wanted a finite number")
+            raise InputError(f"{given}; wanted a finite number")
         return value
-    element, any_number = wanted.__args__[0], wanted.__args__[-1] is Ellipsis
+    if get_origin(wanted) is Mapping:
+        if not isinstance(value, Mapping):
+            raise InputError(f"{given}; wanted a table")
+        return {name: _typed(one, arguments[1], place, f"{key}.{name}", root) for name, one in value.items()}
+    element, any_number = arguments[0], arguments[-1] is Ellipsis
     fits = isinstance(value, (list, tuple)) and all(type(item) is element for item in value)
-    if not fits or not (any_number or len(value) == len(wanted.__args__)):
-        count = "a list of values" if any_number else f"{len(wanted.__args__)} values"
-        raise InputError(f"{name} = {value!r}; wanted {count}, each {WORDS[element]}")
+    if not fits or not (any_number or len(value) == len(arguments)):
+        count = "a list of values" if any_number else f"{len(arguments)} values"
+        raise InputError(f"{given}; wanted {count}, each {WORDS[element]}")
     return tuple(value)

@@ -1,7 +1,7 @@
 """Named models: a method on a backbone, perhaps with a trained head, and a card that says what it reaches.
 
 A card is a JSON file beside its head. It is written by the commands that ship a head (``dhpf ship``) and that
-measure it (``dhpf evaluate --card``), never by hand.
+measure it (``dhpf evaluate --card``), never by hand. It is for people: to match, a head file is enough.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .errors import InputError, unknown
-from .files import write_atomically
+from .files import check_outputs, read_json, write_atomically, write_together
+from .grid import Size
+from .settings import from_mapping
 
 if TYPE_CHECKING:
     from .methods.base import Method
@@ -22,6 +24,18 @@ if TYPE_CHECKING:
 MODELS = Path(__file__).parent / "assets" / "models"
 DEFAULT_MODEL = "resnet50-strong-wide"
 UNTRAINED = "hpf-resnet50"  # what a search for other fixed layers begins with
+FOLDER = "folder:"  # how a recipe names a folder of images to train on
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a head was trained."""
+
+    data: str  # what it has learned from, for people
+    recipe: str
+    commit: str
+    hours: float
+    held_out: Mapping[str, Any] = field(default_factory=dict)  # figures of the epoch that was kept
 
 
 @dataclass(frozen=True)
@@ -33,35 +47,35 @@ class Card:
     method: str
     backbone: str
     config: Mapping[str, Any] = field(default_factory=dict)  # of the method
-    size: tuple[int, int] = (240, 240)  # width, height of the network's input that it is meant for
-    training: Mapping[str, Any] | None = None  # data, recipe, commit, hours, held-out figures
+    size: Size = (240, 240)  # width, height of the network's input that it is meant for
+    training: Training | None = None
     training_images: tuple[str, ...] | None = ()  # that it has learned from; None: not named one by one
     figures: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # what was measured: figures
-    path: Path | None = None  # where it was read from
 
     @property
     def head(self) -> Path | None:
-        """The file of the trained head, beside the card."""
-        head = None if self.path is None else self.path.with_suffix(".safetensors")
-        return head if head is not None and head.exists() else None
+        """The file of the trained head in the package."""
+        head = MODELS / f"{self.name}.safetensors"
+        return head if head.exists() else None
 
-    def save(self, path: Path) -> None:
-        """Write it: all of it, or nothing."""
-        content = {key: value for key, value in asdict(self).items() if key != "path"}
-        text = json.dumps(content, indent=1, allow_nan=False) + "\n"
-        write_atomically(path, lambda place: place.write_text(text, encoding="utf-8"))
+    def text(self) -> str:
+        """As JSON."""
+        return json.dumps(asdict(self), indent=1, allow_nan=False) + "\n"
+
+
+def make_card(content: Any, place: str) -> Card:
+    """A card from plain data; ``place`` is named in errors."""
+    card = from_mapping(Card, content, place)
+    try:
+        card.text()
+    except ValueError:  # in a part that may hold anything
+        raise InputError(f"{place}: a number is infinite or none; wanted finite ones") from None
+    return card
 
 
 def read_card(path: Path) -> Card:
     """A card from its file."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        images = content["training_images"]
-        return Card(**content | {"path": path, "training_images": None if images is None else tuple(images)})
-    except FileNotFoundError:
-        raise InputError(f"no such card: {path}") from None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        raise InputError(f"{path} is not a model's card; 'dhpf ship' writes one") from None
+    return make_card(read_json(path, "model's card"), str(path))
 
 
 @cache
@@ -72,20 +86,23 @@ def models() -> Mapping[str, Card]:
     return {card.name: card for card in cards}
 
 
-def find_card(model: str) -> Card | None:
-    """The card of a named model, or the one beside a head file; None where there is none."""
-    if model in models():
-        return models()[model]
-    beside = Path(model).with_suffix(".json")
-    return read_card(beside) if beside.is_file() and beside != Path(model) else None
-
-
 def find_head(model: str) -> Path:
     """The head file of a model that was trained, or an error."""
     card = models().get(model)
-    if card is not None and card.head is None:
+    if card is None:
+        return _head_file(model)
+    if card.head is None:
         raise InputError(f"{model} has no trained head; begin with a model that has one, or a head file")
-    return _head_file(model) if card is None else card.head  # type: ignore[return-value]
+    return card.head
+
+
+def _head_file(model: str) -> Path:
+    if not model:
+        raise InputError("the model has no name; give one from 'dhpf models', or a head file")
+    path = Path(model)
+    if not path.suffix and not path.exists():
+        raise unknown("model", model, models())
+    return path
 
 
 def load_method(model: str, backbone: Path | None = None) -> Method:
@@ -99,23 +116,26 @@ def load_method(model: str, backbone: Path | None = None) -> Method:
     from .backbones.weights import load_backbone
     from .heads import load_head
     from .methods import find_method
-    from .settings import from_mapping
 
     card = models().get(model)
     if card is None or card.head is not None:
-        return load_head(_head_file(model) if card is None else find_head(model), backbone)
+        return load_head(find_head(model), backbone)
     kind = find_method(card.method)
-    config = from_mapping(kind.Config, card.config, f"{card.path}, config")
+    config = from_mapping(kind.Config, card.config, f"{card.name}, config")
     return kind(load_backbone(card.backbone, backbone), config).for_inference()
 
 
-def _head_file(model: str) -> Path:
-    if not model:
-        raise InputError("the model has no name; give one from 'dhpf models', or a head file")
-    path = Path(model)
-    if not path.suffix and not path.exists():
-        raise unknown("model", model, models())
-    return path
+def intended_size(model: str) -> Size:
+    """Width and height of the network's input that a model is meant for."""
+    from .heads import json_in, read_metadata
+
+    if model in models():
+        return models()[model].size
+    path = find_head(model)
+    metadata = read_metadata(path)
+    if "recipe" not in metadata:  # it was imported
+        return Card.size
+    return _size_in(json_in(metadata, "recipe", path), path)
 
 
 def training_images(model: str) -> tuple[str, ...] | None:
@@ -125,8 +145,8 @@ def training_images(model: str) -> tuple[str, ...] | None:
     card = models().get(model)
     if card is not None and card.head is None:
         return card.training_images
-    path = find_head(model)
-    if not path.is_file():
+    path = Path(model) if card is None else find_head(model)
+    if not path.is_file():  # a model that is not from a file
         return None
     names = read_metadata(path).get("training_images")
     return None if names is None else tuple(names.splitlines())
@@ -144,42 +164,74 @@ def ship(head: Path, out: Path, summary: str, data: str) -> Card:
     summary, data
         For people: what the model is, and what it has learned from.
     """
-    from .backbones.weights import read_state
-    from .heads import _on_empty_backbone, read_metadata, save_head
+    from .backbones.state import load_strictly, read_state
+    from .heads import check_head_name, head_content, json_in, read_head, read_metadata
 
-    metadata = read_metadata(head)
+    check_head_name(out)
+    beside = out.with_suffix(".json")
+    check_outputs([out, beside], inputs=[head])
+    method, metadata = read_head(head), read_metadata(head)
     if "recipe" not in metadata:
         raise InputError(f"{head} does not say how it was trained; ship heads that 'dhpf train' wrote")
-    method = _on_empty_backbone(head)
+    recipe = _without_machine(json_in(metadata, "recipe", head), head)
     state = {key: value.half() for key, value in read_state(head).items()}
-    if not all(value.isfinite().all() for value in state.values()):
-        raise InputError(f"{head}: a weight is too large for float16")
-    recipe = json.loads(metadata["recipe"])
-    recipe["data"].pop("root", None)  # where the data lay, and how large the disk was, is nobody's business
-    recipe["run"].pop("cache_gb", None)
-    about = {key: metadata[key] for key in ("commit", "metrics", "hours", "training_images") if key in metadata}
-    save_head(out, method, metadata["backbone"], state, **about, recipe=json.dumps(recipe))
-    card = Card(
-        name=out.stem,
-        summary=summary,
-        method=method.name,
-        backbone=metadata["backbone"],
-        config=asdict(method.config),
-        size=tuple(recipe["model"]["size"]),
-        training={
-            "data": data,
-            "recipe": recipe["name"],
-            "commit": metadata["commit"],
-            "hours": float(metadata["hours"]),
-            "held_out": json.loads(metadata["metrics"]),
+    load_strictly(method.head(), state, f"{head} in float16")
+    if not method.is_finite():
+        raise InputError(f"{head} in float16 computes values that are infinite or no numbers; train it again")
+    about = {
+        key: metadata[key] for key in ("commit", "hours", "metrics", "training_images") if key in metadata
+    }
+    content = head_content(method, metadata["backbone"], state, **about, recipe=json.dumps(recipe))
+    training = {
+        "data": data,
+        "recipe": recipe.get("name"),
+        "commit": metadata.get("commit"),
+        "hours": json_in(metadata, "hours", head),
+        "held_out": json_in(metadata, "metrics", head),
+    }
+    card = make_card(
+        {
+            "name": out.stem,
+            "summary": summary,
+            "method": method.name,
+            "backbone": metadata["backbone"],
+            "config": asdict(method.config),
+            "size": _size_in(recipe, head),
+            "training": training,
+            "training_images": None,  # the head names them
         },
-        training_images=None,  # the head names them
+        str(head),
     )
-    card.save(out.with_suffix(".json"))
+    write_together({out: content, beside: card.text().encode()})
     return card
+
+
+def _size_in(recipe: Any, head: Path) -> Size:
+    try:
+        width, height = recipe["model"]["size"]
+        return int(width), int(height)
+    except (KeyError, TypeError, ValueError, OverflowError):
+        raise InputError(f"{head}: its recipe does not say model.size; train it again") from None
+
+
+def _without_machine(recipe: Any, head: Path) -> dict[str, Any]:
+    """Where the data lay, and how large the disk was, is nobody's business."""
+    try:
+        model, data, run = (dict(recipe[section]) for section in ("model", "data", "run"))
+        for key in ("train", "validate", "exclude"):
+            data[key] = [
+                FOLDER + Path(n[len(FOLDER) :]).name if n.startswith(FOLDER) else n for n in data[key]
+            ]
+        model["start"] = Path(model["start"]).name
+        data.pop("root", None)
+        run.pop("cache_gb", None)
+        return {**recipe, "model": model, "data": data, "run": run}
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise InputError(f"{head}: its recipe is not one of 'dhpf train'; train it again") from None
 
 
 def record_figures(card: Path, key: str, figures: Mapping[str, Any]) -> None:
     """Add what was measured to a card, in place of what was measured under the same key before."""
     known = read_card(card)
-    replace(known, figures={**known.figures, key: dict(figures)}).save(card)
+    content = asdict(replace(known, figures={**known.figures, key: figures}))
+    write_atomically(card, make_card(content, str(card)).text().encode())

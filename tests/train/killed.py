@@ -1,4 +1,4 @@
-"""A run that is killed at one moment after another, and resumed each time.
+"""A run that is killed at one moment after another, and taken up again each time.
 
 ``python -m tests.train.killed RECIPE OUT FEATURES`` prints a line for each attempt. It is a program, so that
 attempts can be forked from a process that has loaded everything and computed nothing.
@@ -34,7 +34,8 @@ def moments(out: Path) -> dict[str, Callable[[], object]]:
         return lambda: version() != before
 
     def writing(name: str) -> Callable[[], bool]:
-        return lambda: any(out.glob(f".{name}.*partial.safetensors"))
+        before = set(out.glob(f".{name}.*.partial.*"))  # what was left by those that were killed
+        return lambda: not before.issuperset(out.glob(f".{name}.*.partial.*"))
 
     return {
         "at once": after(0.02),
@@ -49,7 +50,7 @@ def moments(out: Path) -> dict[str, Callable[[], object]]:
 
 
 def attempt(recipe: Path, out: Path, features: Path, stop: Callable[[], object]) -> str:
-    """Begin or resume in a process of its own, until it ends or the moment comes."""
+    """Begin or go on in a process of its own, until it ends or the moment comes."""
     child = os.fork()
     if child == 0:
         torch.set_num_threads(1)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dhpf.data.pairs import Photo
 from dhpf.backbones.base import Backbone
+from dhpf.data.pairs import Photo
 from dhpf.images import to_input
 from dhpf.train.augmentation import Augmentation, random_augmentation
 from dhpf.train.config import AugmentConfig

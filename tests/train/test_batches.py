@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from dhpf import InputError
 from dhpf.data.pairs import Pair, Photo
+from dhpf.train.augmentation import Augmentation
 from dhpf.train.batches import Batches, EpochPlan, Position, own_share
 from dhpf.train.config import AugmentConfig
-from dhpf.train.augmentation import Augmentation
 
 
 class Seen(NamedTuple):
@@ -59,7 +59,7 @@ def run(rank: int = 0, world_size: int = 1, start: int = 0, negatives: bool = Fa
     batches = Batches(sources, plan, FakeStore(), augment, negatives=negatives, **who)  # type: ignore[arg-type]
     found = []
     for position, batch in batches.epoch(2, start):
-        assert (batch.count, batch.world_size) == (8 if negatives else 4, world_size)
+        assert (batch.total, batch.world_size) == (8 if negatives else 4, world_size)
         pairs = [(pair.source, pair.target) for pair in batch.pairs]
         noise = torch.rand((), generator=batch.generator).item()
         found.append(Read(position, [*batch.slots], pairs, noise))
@@ -132,7 +132,7 @@ def test_negatives_show_another_category():
     batches = Batches([pairs], plan, FakeStore(), AugmentConfig(), negatives=True)  # type: ignore[arg-type]
     for epoch in range(5):
         for _, batch in batches.epoch(epoch):
-            assert len(batch.pairs) == batch.count == 4
+            assert len(batch.pairs) == batch.total == 4
             for positive, negative in zip(batch.pairs[:2], batch.pairs[2:], strict=True):
                 assert category[positive.source.name] == category[positive.target.name]
                 assert negative.source == positive.source

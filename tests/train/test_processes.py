@@ -28,8 +28,8 @@ CASES: dict[str, dict[str, dict[str, Any]]] = {
     },
 }
 TORCHRUN = ["torch.distributed.run", "--nproc-per-node", "2", "--standalone"]
-# Float64 rounds at 1e-16, sums of thousands of such terms at 1e-13. What a mistake in sharing the work changes
-# is a good part of a gradient: 1e-3 or more of the weights, after four steps.
+# Float64 rounds at 1e-16, sums of thousands of such terms at 1e-13. What a mistake in sharing the work
+# changes is a good part of a gradient: 1e-3 or more of the weights, after four steps.
 CLOSE = 1e-9
 
 

@@ -48,7 +48,9 @@ def random_pairs(backbone: ResNet, count: int, seed: int = 0) -> list[TrainingPa
     for _ in range(count):
         shapes = [(*shape, c) for shape, c in zip(SHAPES, backbone.channels, strict=True)]
         first = [torch.randn(shape, generator=generator) for shape in shapes]
-        second = [torch.roll(b, (1, 1), (0, 1)) + 0.7 * torch.randn(b.shape, generator=generator) for b in first]
+        second = [
+            torch.roll(b, (1, 1), (0, 1)) + 0.7 * torch.randn(b.shape, generator=generator) for b in first
+        ]
         points = [torch.rand(5, 2, generator=generator) * torch.tensor(SIZE) for _ in range(2)]
         pairs.append(TrainingPair(features(backbone, first), features(backbone, second), *points))
     return pairs

@@ -127,7 +127,9 @@ def test_all_layers_off(backbone: ResNet, samples: list[TrainingPair], objective
     """Then the base block is matched, and learns."""
     steps = []
     for way in (ours, straightforward):
-        learner = make_learner(backbone, DHPFConfig(gate_power=power), DHPFObjective(objective, bn_mode="none"))
+        learner = make_learner(
+            backbone, DHPFConfig(gate_power=power), DHPFObjective(objective, bn_mode="none")
+        )
         switch(learner, dict.fromkeys(range(17), False))
         steps.append(way(learner, samples[:2]))
     assert_equal_steps(*steps)
@@ -166,9 +168,7 @@ def test_terms(backbone: ResNet, samples: list[TrainingPair]) -> None:
     assert 0 <= terms["pck"] <= 100
 
 
-def test_a_pair_with_itself_is_surer_than_with_another(
-    backbone: ResNet, samples: list[TrainingPair]
-) -> None:
+def test_a_pair_with_itself_is_surer_than_with_another(backbone: ResNet, samples: list[TrainingPair]) -> None:
     one, other = samples[0].source, samples[1].source
     nothing = torch.zeros(0, 2)
     learner = make_learner(backbone, DHPFConfig(gating="none"), WEAK)
@@ -186,7 +186,7 @@ def test_shares_of_two_processes_add_up(backbone: ResNet, samples: list[Training
     parts = []
     for slots in ([0], [1, 2]):
         learner = make_learner(backbone, config, loss)
-        batch = as_batch([samples[n] for n in slots], slots=slots, count=3, world_size=2)
+        batch = as_batch([samples[n] for n in slots], slots=slots, total=3, world_size=2)
         value, _ = Losses(*learner)(batch)
         parts.append(torch.autograd.grad(value, learner.method.transforms[3].get_parameter("0.weight"))[0])
     expected = whole.gradients["transforms.3.0.weight"]

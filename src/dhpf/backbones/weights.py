@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import socket
 import sys
 from collections.abc import Mapping
@@ -13,13 +12,12 @@ from typing import Any
 from urllib.error import URLError
 
 import torch
-from safetensors.torch import load_file
-from torch import Tensor
 
 from ..errors import InputError, unknown
-from ..files import cache_folder
+from ..files import cache_folder, sha256
 from .base import Backbone
 from .resnet import ResNet
+from .state import load_state
 
 ASSETS = Path(__file__).parent.parent / "assets" / "weights"
 PATIENCE = 30.0  # seconds without a byte before a download is given up
@@ -107,56 +105,18 @@ def load_backbone(name: str, file: Path | None = None) -> Backbone:
     entry = find_backbone(name)
     path = file or _fetch(entry)
     network = entry.build()
-    state = {key: value for key, value in read_state(path).items() if not key.startswith(network.unused)}
-    load_strictly(network, state, f"{path} is not a {network.title}")
-    return network.for_inference()
+    load_state(network, path, f"{path} is not a {network.title}", network.unused)
+    network = network.for_inference()
+    if file is not None and not _is_finite(network):  # the named ones are known by their checksum
+        raise InputError(f"{file} computes values that are infinite or no numbers; get it again")
+    return network
 
 
-def load_strictly(module: torch.nn.Module, state: Mapping[str, Tensor], complaint: str) -> None:
-    """Load weights made for exactly this module (as float32), or say what does not fit."""
-    wanted, given = _without_counters(module.state_dict()), _without_counters(state)
-    missing, extra = sorted(wanted.keys() - given.keys()), sorted(given.keys() - wanted.keys())
-    if missing or extra:
-        example = f"{missing[0]} is missing" if missing else f"{extra[0]} is not known"
-        raise InputError(f"{complaint}: {len(missing)} weights missing, {len(extra)} unknown ({example})")
-    for key, value in wanted.items():
-        if given[key].shape != value.shape:
-            shapes = f"{tuple(given[key].shape)}, wanted {tuple(value.shape)}"
-            raise InputError(f"{complaint}: {key} has shape {shapes}")
-        if not given[key].is_floating_point():
-            raise InputError(f"{complaint}: {key} holds {given[key].dtype}, wanted floats")
-        if not given[key].isfinite().all():
-            raise InputError(f"{complaint}: {key} holds values that are infinite or no numbers")
-    counters = {key: torch.tensor(0) for key in module.state_dict().keys() - wanted.keys()}
-    floats = {key: value.float() for key, value in given.items()}
-    module.load_state_dict(floats | counters, assign=True)
-    module.requires_grad_(False)
-
-
-def _without_counters(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Batch norms count their training steps, which matters to nothing here."""
-    return {key: value for key, value in state.items() if not key.endswith("num_batches_tracked")}
-
-
-def read_state(path: Path) -> dict[str, Tensor]:
-    """Read a flat dictionary of tensors; never runs code from the file."""
-    if not path.is_file():
-        raise InputError(f"no such weights file: {path}")
-    try:
-        if path.suffix == ".safetensors":
-            return load_file(path)
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except PermissionError:
-        raise InputError(f"{path} cannot be read: permission denied") from None
-    except Exception:  # the readers raise many kinds on damaged data, and on code that they refuse to run
-        raise InputError(f"{path} is not a weights file that can be read safely, or it is damaged") from None
-    if isinstance(state, dict) and isinstance(state.get("state_dict"), dict):
-        state = state["state_dict"]
-    if not isinstance(state, dict) or not all(
-        isinstance(key, str) and isinstance(value, Tensor) for key, value in state.items()
-    ):
-        raise InputError(f"{path} does not hold a dictionary of tensors; wanted a state dictionary")
-    return state
+def _is_finite(network: Backbone) -> bool:
+    """Whether all layers of a fixed image are: finite weights alone do not mean that."""
+    side = network.multiple * -(-64 // network.multiple)
+    image = torch.rand(1, 3, side, side, generator=torch.Generator().manual_seed(0))
+    return all(bool(block.isfinite().all()) for block in network(image).values())
 
 
 def _fetch(entry: BackboneWeights) -> Path:
@@ -166,7 +126,7 @@ def _fetch(entry: BackboneWeights) -> Path:
     path = cache_folder() / "weights" / entry.source.rsplit("/", 1)[1]
     by_hand = f"or get {entry.source} yourself and pass it with --backbone FILE (Python: backbone=)"
     if path.exists():
-        if _sha256(path) != entry.sha256:
+        if sha256(path) != entry.sha256:
             raise InputError(f"{path} has a wrong checksum; delete it and try again, {by_hand}")
         return path
     patience = socket.getdefaulttimeout()
@@ -186,11 +146,3 @@ def _fetch(entry: BackboneWeights) -> Path:
     finally:
         socket.setdefaulttimeout(patience)
     return path
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as stream:
-        while chunk := stream.read(1 << 20):
-            digest.update(chunk)
-    return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""Where predictions come from."""
+"""Where predictions come from: the code."""
 
 from __future__ import annotations
 

@@ -45,9 +45,7 @@ class CompiledPasses:
             self.correlation.epsilon,
             by_dx.numpy(),
         )
-        self._in_threads(
-            tile, lambda start, stop: kernels.appearance_rows(start, stop, tile.first, *arrays)
-        )
+        self._in_threads(tile, lambda start, stop: kernels.appearance_rows(start, stop, tile.first, *arrays))
         for row in range(tile.first, tile.stop):
             table[height - 1 - row :][:height_b] += by_dx[row - tile.first]
 

@@ -57,7 +57,7 @@ def pair_entropy(correlation: Correlation, found: Strongest) -> Tensor:
     every_a, every_b = (torch.arange(len(side), device=side.device) for side in found[1:])
     a, b = torch.cat([every_a, found.of_columns]), torch.cat([found.of_rows, every_b])
     maxima = correlation.entries(a, b) * windows.entries(table, a, b)
-    maxima_a, maxima_b = maxima.split([len(every_a), len(every_b)])
+    maxima_a, maxima_b = maxima[: len(every_a)], maxima[len(every_a) :]
     backward = _direction_entropy(correlation, maxima_a, maxima_b, table)
     forward = _direction_entropy(correlation.swap(), maxima_b, maxima_a, table.flip((0, 1)))
     return (forward + backward) / 2
@@ -106,8 +106,8 @@ def gradient_at_once(function: Callable[[list[Tensor]], Tensor], inputs: Sequenc
     """``function(inputs)``, a scalar, whose gradient is taken now instead of in the backward pass.
 
     The loss is a ratio of sums over the batch, so a pair's gradient is its own times a factor that is known
-    only at the end. What it took to compute the pair, half a GB, need not wait for that: only the gradients of
-    its inputs do, a few MB.
+    only at the end. What it took to compute the pair, half a GB, need not wait for that: only the gradients
+    of its inputs do, a few MB.
     """
     if not torch.is_grad_enabled():
         return function(list(inputs))

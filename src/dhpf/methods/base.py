@@ -38,7 +38,7 @@ class Batch(NamedTuple):
 
     pairs: Sequence[TrainingPair]  # for objectives with negative pairs, these come last: as many again
     slots: Sequence[int]  # their places in the batch of all processes
-    count: int  # pairs in the batch of all processes
+    total: int  # pairs in the batch of all processes
     generator: torch.Generator  # on the CPU, in the same state in every process
     world_size: int = 1  # gradients are averaged over so many processes
 
@@ -85,7 +85,8 @@ class Method(nn.Module):
 
     def head(self) -> nn.Module:
         """All that is learned and saved; its parameters get gradients in training."""
-        return nn.ModuleDict({name: part for name, part in self.named_children() if part is not self.backbone})
+        parts = {name: part for name, part in self.named_children() if part is not self.backbone}
+        return nn.ModuleDict(parts)
 
     def prepare(self, samples: Sequence[Features], generator: torch.Generator, init: str = "random") -> None:
         """Set initial weights from the features of some training images; nothing by default."""

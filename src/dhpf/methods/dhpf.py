@@ -97,11 +97,13 @@ class DHPF(Method):
 
     @torch.no_grad()
     def is_finite(self) -> bool:
-        """Of all gates and transformations."""
+        """Of all gates and transformations, for features that are larger than those of any image; also the
+        squares that correlation takes."""
         self.eval()
-        ones = [torch.ones(1, channels) for channels in self.backbone.channels]
-        values = [self.transform(layer, one) for layer, one in enumerate(ones)]
-        return all(bool(value.isfinite().all()) for value in (*values, self.gates(ones).probability))
+        generator = torch.Generator().manual_seed(0)
+        inputs = [1e3 * torch.randn(8, channels, generator=generator) for channels in self.backbone.channels]
+        squares = [self.transform(layer, one).square().sum() for layer, one in enumerate(inputs)]
+        return all(bool(value.isfinite().all()) for value in (*squares, self.gates(inputs).probability))
 
     def for_inference(self) -> DHPF:
         """Fold batch norms into the transformations."""

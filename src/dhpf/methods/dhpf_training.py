@@ -33,7 +33,7 @@ Blocks = tuple[dict[int, Tensor], dict[int, Tensor]]  # of source and target; la
 
 def dhpf_losses(method: DHPF, batch: Batch, objective: DHPFObjective) -> dict[str, Tensor]:
     """The terms of the loss, and what is shown beside them."""
-    method.gates.train(objective.bn_mode != "none" and batch.count > 1)  # one pair has no variance
+    method.gates.train(objective.bn_mode != "none" and batch.total > 1)  # one pair has no variance
     method.transforms.train(objective.bn_mode == "all")
     everyone = _decide(method, batch)  # (all pairs, L)
     on = everyone[batch.slots]  # (B, L)
@@ -55,17 +55,17 @@ def _decide(method: DHPF, batch: Batch) -> Tensor:
     own = torch.stack(
         [torch.cat([p.source.pooled[n] + p.target.pooled[n] for n in method.layers]) for p in batch.pairs]
     ).to(device)
-    inputs = own.new_zeros(batch.count, own.shape[1])
+    inputs = own.new_zeros(batch.total, own.shape[1])
     inputs[batch.slots] = own
     pooled = torch.split(sum_over_processes(inputs), channels, 1)
-    noise = gumbel_noise((batch.count, len(channels), 2), batch.generator).to(device)
+    noise = gumbel_noise((batch.total, len(channels), 2), batch.generator).to(device)
     on: Tensor = method.gates(pooled, noise).on
     return on
 
 
 def _transformed(method: DHPF, batch: Batch, takes_part: Tensor, dropout: float) -> list[Blocks]:
-    """Transform the layers that take part (B, L). Where a gate enters once, the others too, without gradients:
-    the gates learn from them."""
+    """Transform the layers that take part (B, L). Where a gate enters once, the others too, without
+    gradients: the gates learn from them."""
     everyone = method.transforms.training  # batch statistics are of all pairs
     found: list[Blocks] = [({}, {}) for _ in batch.pairs]
     for layer, used in enumerate(takes_part.T.tolist()):
@@ -135,7 +135,7 @@ def _strong(
         found = match_cells(_active(method, pair, own, weight), method.config.voting)
         flow = argmax_flow(found.best, found.confidence, pair.source.grid, pair.target.grid)
         points, truth = pair.source_points.cpu(), pair.target_points.cpu()
-        predicted = points + torch.from_numpy(flow.displacement_at(*points.double().numpy().T)).to(points)
+        predicted = torch.from_numpy(flow.transfer(points.double().numpy())).to(points)
         threshold = NEARLY_RIGHT * pair.target.grid.stride * max(pair.target.grid.shape)
         omega = importance(predicted, truth, threshold)
         right.append((omega < 1).float().mean())
@@ -146,7 +146,7 @@ def _strong(
         targets = target_distributions(truth, pair.target.grid, objective.target_sigma)
         losses.append(strong_loss(rows, targets.to(rows), omega.to(rows)))
     # Processes are averaged, and may have different numbers of pairs.
-    loss = torch.stack(losses).sum() * (batch.world_size / batch.count)
+    loss = torch.stack(losses).sum() * (batch.world_size / batch.total)
     return {"match": loss, "_pck": 100 * torch.stack(right).mean()}
 
 
@@ -171,7 +171,7 @@ def _weak(
         inputs = [*(side[layer] for side in own for layer in layers), weight]
         entropies.append(gradient_at_once(entropy, inputs))
     sums = torch.stack([half.sum() for half in torch.stack(entropies).chunk(2)])
-    positive, negative = sum_over_processes(sums) / (batch.count // 2)
+    positive, negative = sum_over_processes(sums) / (batch.total // 2)
     shown = {"_positive": positive.detach(), "_negative": negative.detach()}
     return {"match": weak_loss(positive, negative), **shown}
 

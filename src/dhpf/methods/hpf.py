@@ -5,6 +5,7 @@ The method's parent has a fixed set of layers, used as they are; ``dhpf.py`` cho
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -31,6 +32,8 @@ class MatchingConfig:
     def __post_init__(self) -> None:
         if self.hough not in (*BINNINGS, "none"):
             raise InputError(f"hough = {self.hough!r}; wanted: {', '.join((*BINNINGS, 'none'))}")
+        if not 0 <= self.epsilon <= 1:
+            raise InputError(f"epsilon = {self.epsilon:g}; wanted from 0 to 1")
         if self.revote and self.hough == "none":
             raise InputError("revote = true votes again; it wants votes: hough = exact or published")
 
@@ -55,9 +58,10 @@ class HPF(Method):
 
     def __init__(self, backbone: Backbone, config: HPFConfig) -> None:
         super().__init__(backbone, config)
-        last = len(backbone.channels) - 1
-        if not config.layers or not all(0 <= layer <= last for layer in config.layers):
-            raise InputError(f"layers = {list(config.layers)}; wanted: some of the layers 0 to {last}")
+        known, given = range(len(backbone.channels)), config.layers
+        if not given or not set(given) <= set(known) or len(set(given)) < len(given):
+            shown = reprlib.repr(list(given))
+            raise InputError(f"layers = {shown}; wanted: some of the layers 0 to {known[-1]}, each once")
 
     @property
     def layers(self) -> Sequence[int]:

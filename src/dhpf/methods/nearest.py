@@ -31,7 +31,7 @@ class Nearest(Method):
         super().__init__(backbone, config)
         count = len(backbone.channels)
         if not -count <= self.config.layer < count:
-            raise InputError(f"layer = {self.config.layer}; wanted: one of {count}, from 0 or from -1 backwards")
+            raise InputError(f"layer = {self.config.layer}; wanted: from {-count} to {count - 1}")
 
     @property
     def layers(self) -> Sequence[int]:

@@ -56,12 +56,12 @@ def resizing(inputs: int, outputs: int, dtype: torch.dtype, device: torch.device
 class Corners(NamedTuple):
     """Of which cells of a small grid some cells of a large one are made."""
 
-    index: Tensor  # (K, 4)
+    cells: Tensor  # (K, 4)
     weight: Tensor  # (K, 4), summing to 1
 
     def read(self, values: Tensor) -> Tensor:
         """Values on the small grid (h*w, M) at the cells: (K, M)."""
-        picked = values.index_select(0, self.index.flatten()).view(*self.index.shape, -1)  # (K, 4, M)
+        picked = values.index_select(0, self.cells.flatten()).view(*self.cells.shape, -1)  # (K, 4, M)
         return (self.weight[:, None] @ picked)[:, 0]
 
 
@@ -120,16 +120,14 @@ class Correlation:
         """The same without gradients."""
         base = None if self.base is None else Level(*(side.detach() for side in self.base))
         coarse = tuple(Level(level.a.detach(), level.b.detach()) for level in self.coarse)
-        norms = {"norm_a": self.norm_a.detach(), "norm_b": self.norm_b.detach()}
-        return replace(self, base=base, coarse=coarse, **norms)
+        norm_a, norm_b = self.norm_a.detach(), self.norm_b.detach()
+        return replace(self, base=base, coarse=coarse, norm_a=norm_a, norm_b=norm_b)
 
     def swap(self) -> Correlation:
         """From the target to the source."""
         base = None if self.base is None else Level(self.base.b, self.base.a)
         coarse = tuple(Level(level.b, level.a) for level in self.coarse)
-        swapped = Correlation(
-            self.grid_b, self.grid_a, base, coarse, self.norm_b, self.norm_a, self.epsilon
-        )
+        swapped = Correlation(self.grid_b, self.grid_a, base, coarse, self.norm_b, self.norm_a, self.epsilon)
         if "_products" in self.__dict__:  # need not be taken again
             swapped.__dict__["_products"] = [product.T for product in self._products]
         return swapped
@@ -153,7 +151,7 @@ class Correlation:
             few = len(cells) < small[0] * small[1] // 2
             a, b = level.flat
             rows = at.read(a) @ b.T if few else at.read(self._products[number])
-            total = add_resized(total, rows.view(len(cells), *small_b), self._vertical(small_b), self._wide(small_b))
+            total = add_resized(total, rows.view(len(cells), *small_b), *self._to_grid_b(small_b))
         return total
 
     def rows(self, cells: Tensor) -> Tensor:
@@ -175,17 +173,17 @@ class Correlation:
             small_a, small_b = level.shapes
             at_a = corners(cells_a, small_a, self.grid_a, total.dtype)
             at_b = corners(cells_b, small_b, self.grid_b, total.dtype)
-            index = at_a.index[:, :, None] * product.shape[1] + at_b.index[:, None]  # (K, 4, 4)
+            index = at_a.cells[:, :, None] * product.shape[1] + at_b.cells[:, None]  # (K, 4, 4)
             weight = at_a.weight[:, :, None] * at_b.weight[:, None]
             values = product.reshape(-1).index_select(0, index.flatten()).view_as(weight)
             total = total + (weight * values).sum((1, 2))
         return (total / (self.norm_a[cells_a] * self.norm_b[cells_b] + self.epsilon)).relu().square()
 
-    def _vertical(self, small: Shape) -> Resizing:
-        return resizing(small[0], self.grid_b.rows, self.norm_b.dtype, self.norm_b.device)
-
-    def _wide(self, small: Shape) -> Tensor:
-        return resizing(small[1], self.grid_b.columns, self.norm_b.dtype, self.norm_b.device).matrix(small[1])
+    def _to_grid_b(self, small: Shape) -> tuple[Resizing, Tensor]:
+        """How a small block is resized to the target's grid: vertically, and horizontally as a matrix."""
+        kind = self.norm_b.dtype, self.norm_b.device
+        vertical = resizing(small[0], self.grid_b.rows, *kind)
+        return vertical, resizing(small[1], self.grid_b.columns, *kind).matrix(small[1])
 
 
 def correlate(

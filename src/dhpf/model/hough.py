@@ -22,8 +22,8 @@ from ..grid import Grid
 
 BINS = 8192  # of the Hough space, about
 SMOOTHING = 7  # side of the Gaussian over the Hough space, in bins
-# How an offset finds its bin: at its exact place, or rounded down as in the published code, which aliases with
-# the distance of cells (more offsets in some bins than in others) unless the input has 240 x 240 pixels.
+# How an offset finds its bin: at its exact place; or rounded down as in the published code, which puts more
+# offsets into some bins than into others, at other input sizes so many that an image does not match itself.
 BINNINGS = ("exact", "published")
 
 

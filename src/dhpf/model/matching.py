@@ -1,9 +1,9 @@
 """Section 3.3, put together: correlation -> Hough votes -> mutual filter -> best target of every source cell.
 
 Voting needs all of p(m_a) before any vote is known, and the mutual filter needs all votes before any
-column maximum is known: three tiled passes over the matrix. Each round of re-voting (``revoting.py``) has four
-more. The matrix is kept between passes where it fits the memory bound, otherwise its tiles are computed anew
-in each pass. Passes are compiled on the CPU (``fast/passes.py``); here they are written in torch.
+column maximum is known: three tiled passes over the matrix. Each round of re-voting (``revoting.py``) has
+four more. The matrix is kept between passes where it fits the memory bound, otherwise its tiles are computed
+anew in each pass. Passes are compiled on the CPU (``fast/passes.py``); here they are written in torch.
 
 H, W source grid  H', W' target grid  N = H*W  N' = H'*W'  k source grid rows of one tile
 """
@@ -130,7 +130,7 @@ def passes_of(correlation: Correlation, compiled: bool | None = None) -> Passes:
 @torch.no_grad()
 def match_cells(
     correlation: Correlation,
-    voting: Voting = Voting(),  # noqa: B008  # frozen
+    voting: Voting = Voting(),  # frozen
     matrix_bytes: int = MATRIX_BYTES,
     compiled: bool | None = None,
 ) -> CellMatches:
@@ -230,7 +230,7 @@ class _Tiled:
 
 
 class Strongest(NamedTuple):
-    """Where p(m_a) times votes is largest, before the mutual filter: what gradients of maxima pass through."""
+    """Where p(m_a) times votes is largest, before the mutual filter: gradients of maxima pass through it."""
 
     votes: Votes
     of_rows: Tensor  # (N,) target cell

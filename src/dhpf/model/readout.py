@@ -1,8 +1,8 @@
 """Section 3.3: matches of cells -> a flow, which moves any points.
 
-Each cell of the source grid moves by the offset to its best target. As in the paper, a point moves by the mean
-offset of the cells whose receptive-field box covers it. On a regular grid those cells form a rectangle, so a
-summed-area table gives the mean for any number of points at once: a few keypoints or every pixel.
+Each cell of the source grid moves by the offset to its best target. As in the paper, a point moves by the
+mean offset of the cells whose receptive-field box covers it. On a regular grid those cells form a rectangle,
+so a summed-area table gives the mean for any number of points at once: a few keypoints or every pixel.
 
 H, W source grid
 """
@@ -37,22 +37,33 @@ class Flow:
     grid: Grid
     reach: float = REACH
 
+    @property
+    def nbytes(self) -> int:
+        """Memory held."""
+        return self.displacement.nbytes + self.confidence.nbytes
+
+    def transfer(self, points: Floats) -> Floats:
+        """Where points (..., 2) of the source land, both in pixels of the network's input."""
+        return points + self.displacement_at(points[..., 0], points[..., 1])
+
     def displacement_at(self, x: Floats, y: Floats) -> Floats:
         """Of points, (..., 2); ``x`` and ``y`` are of shapes that broadcast together."""
         return self._read(self.displacement, "_summed_displacement", x, y)
 
     def confidence_at(self, x: Floats, y: Floats) -> Floats:
-        """Of points, (...)."""
-        return self._read(self.confidence[..., None], "_summed_confidence", x, y)[..., 0]
+        """Of points, (...), in [0, 1]."""
+        mean: Floats = self._read(self.confidence[..., None], "_summed_confidence", x, y)[..., 0]
+        return mean.clip(0, 1)  # differences of sums round, also to what no mean can be
 
     def cells_at(self, x: float, y: float) -> NDArray[np.int64]:
         """The numbers of the cells by which a point moves; the nearest one where it is interpolated."""
         ranges = []
         for position, cells in ((y, self.grid.rows), (x, self.grid.columns)):
             first, last = self._covering(np.asarray(position), cells, max(self.reach, 0.5))
-            ranges.append(np.arange(first, last))
+            ranges.append(np.arange(int(first), int(last)))
         rows, columns = ranges if self.reach else [axis[:1] for axis in ranges]
-        return (rows[:, None] * self.grid.columns + columns).ravel()
+        numbers: NDArray[np.int64] = (rows[:, None] * self.grid.columns + columns).ravel()
+        return numbers
 
     def _read(self, values: Floats, table: str, x: Floats, y: Floats) -> Floats:
         if not self.reach:

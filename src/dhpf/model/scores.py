@@ -33,7 +33,7 @@ class MatchScores:
 
     @torch.no_grad()
     def of_cells(self, cells: Tensor) -> Tensor:
-        """How well each target cell fits some source cells (K,), at least one, on average: (H', W') in [0, 1].
+        """How well each target cell fits some source cells (K,) on average: (H', W') in [0, 1].
 
         It is the filtered confidence of each match divided by the highest vote: the scale of
         :attr:`dhpf.model.matching.CellMatches.confidence`.

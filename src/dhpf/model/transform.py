@@ -24,7 +24,8 @@ class Transform(nn.Sequential):
     """
 
     def __init__(self, channels: int) -> None:
-        super().__init__(nn.Conv2d(channels, channels // RHO, 1, bias=False), nn.BatchNorm2d(channels // RHO))
+        reduced = max(1, channels // RHO)
+        super().__init__(nn.Conv2d(channels, reduced, 1, bias=False), nn.BatchNorm2d(reduced))
 
     def forward(self, blocks: Tensor) -> Tensor:
         if not self.training:

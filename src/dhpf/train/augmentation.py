@@ -14,6 +14,8 @@ from ..grid import Points, Size, resize_points
 from ..images import to_input
 from .config import AugmentConfig
 
+Channels = tuple[float, float, float]  # a value for each of red, green and blue
+
 
 @dataclass(frozen=True)
 class Augmentation:
@@ -24,9 +26,7 @@ class Augmentation:
     contrast: float = 1.0
     saturation: float = 1.0
 
-    def tensor(
-        self, photo: Photo, size: Size, mean: tuple[float, ...], std: tuple[float, ...]
-    ) -> torch.Tensor:
+    def tensor(self, photo: Photo, size: Size, mean: Channels, std: Channels) -> torch.Tensor:
         """The network's input, (1, 3, H, W), for ``size`` = width, height."""
         image = Image.fromarray(photo.image())
         if self != Augmentation():

@@ -52,7 +52,7 @@ def save_state(
     held = {key: value.detach().cpu().clone().contiguous() for key, value in tensors.items()}
     about = {"format": FORMAT, "config": asdict(config), "progress": asdict(progress), "commit": commit}
     content = seal(held, about)
-    write_atomically(folder / STATE, lambda place: place.write_bytes(content))
+    write_atomically(folder / STATE, content)
 
 
 def load_state(

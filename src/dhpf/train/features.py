@@ -89,7 +89,7 @@ class FeatureStore:
     def _keep(self, path: Path, content: bytes) -> None:
         if len(content) <= self.limit:
             self._make_room(len(content))
-            write_atomically(path, lambda place: place.write_bytes(content))
+            write_atomically(path, content, durable=False)
             self._written += len(content)
 
     def _key(self, photo: Photo, augmentation: Augmentation) -> str:

@@ -180,9 +180,7 @@ class Run:
         if self.rank == 0:
             for name in [LAST, *([BEST] if better else [])]:
                 self._save_head(self.out / name)
-            text = json.dumps(progress.history, indent=1)
-            history = self.out / "history.json"
-            write_atomically(history, lambda place: place.write_text(text, encoding="utf-8"))
+            write_atomically(self.out / "history.json", json.dumps(progress.history, indent=1).encode())
         self._save_state()  # last: what a kill before it loses is done again, with the same result
 
     def _save_head(self, path: Path) -> None:

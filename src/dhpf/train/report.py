@@ -8,8 +8,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from ..progress import plain_console
 
 SHOWN = ("match", "select", "pck", "layers")
 
@@ -29,10 +30,10 @@ class Reporter:
     def __enter__(self) -> Reporter:
         if not self.first:
             return self
-        console = Console(stderr=True)
+        console = plain_console(stderr=True)
         if console.is_terminal:
             columns = (
-                TextColumn("{task.description}"),
+                TextColumn("{task.description}", markup=False),
                 BarColumn(),
                 MofNCompleteColumn(),
                 TimeRemainingColumn(),
