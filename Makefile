@@ -10,6 +10,7 @@ demo: $(VENV)/.installed
 	@mkdir -p $(OUT)
 	@$(BIN)/dhpf match --sample cheetahs --out $(OUT)/cheetahs.png --json $(OUT)/cheetahs.json
 	@echo "the picture is here: $(abspath $(OUT)/cheetahs.png)"
+	@echo "to go on:  . $(VENV)/bin/activate   then:  dhpf match YOUR_A.jpg YOUR_B.jpg"
 
 test: $(VENV)/.installed-for-tests
 	$(BIN)/python -m pytest

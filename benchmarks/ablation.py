@@ -2,9 +2,8 @@
 
     python -m benchmarks.ablation DATA RUNS [--only mu-0.3 squared ...]
 
-DATA holds the folder PF-PASCAL. RUNS keeps the runs: stopped, the same command goes on. Each row is a recipe
-of recipes/ablation; the validation pairs are PF-PASCAL's, without test pairs, and no photo of them is trained
-on.
+DATA holds the folder PF-PASCAL. RUNS keeps the runs: stopped, the same command resumes. Each row is a recipe
+of ``ablation/``; the validation pairs are PF-PASCAL's, without test pairs; no image of them is trained on.
 """
 
 from __future__ import annotations
@@ -16,9 +15,10 @@ from typing import Any
 
 from benchmarks.record import save_result
 from dhpf.train.loop import train
+from dhpf.train.recipe import RECIPES as BUNDLED
 from dhpf.train.recipe import read_recipe
 
-RECIPES = Path(__file__).parent.parent / "recipes" / "ablation"
+RECIPES = BUNDLED / "ablation"
 BASE = "base"
 
 

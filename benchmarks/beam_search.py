@@ -2,8 +2,8 @@
 
     python -m benchmarks.beam_search PF-PASCAL [--model hpf-resnet50]
 
-The search works with features in half precision; at the end, the layers found and those of the model are
-compared once more by the ordinary predictions, in full precision, on all those pairs.
+At the end, the layers found and those of the model are compared once more by the ordinary predictions, on all
+those pairs.
 """
 
 from __future__ import annotations
@@ -11,27 +11,29 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from benchmarks.record import save_result
 from dhpf import Matcher, load
-from dhpf.baselines.beam_search import Scored, Step
-from dhpf.baselines.layer_search import search_layers
 from dhpf.data import PairDataset, open_dataset
+from dhpf.evaluate.beam_search import Scored, Step
+from dhpf.evaluate.layer_search import search_layers
 from dhpf.evaluate.predict import predict
 from dhpf.evaluate.predictions import Predictions
 from dhpf.evaluate.score import score_predictions
 from dhpf.evaluate.tables import to_dict
-from dhpf.model.models import UNTRAINED
-from dhpf.model.network import HPF
+from dhpf.methods.hpf import HPF
+from dhpf.zoo import UNTRAINED
 
 
-def full_precision(
+def on_all_pairs(
     matcher: Matcher, layers: tuple[int, ...], pairs: PairDataset, without: PairDataset
 ) -> dict[str, Any]:
     """PCK and its intervals with these layers."""
-    fixed = Matcher(HPF(matcher.network.backbone, layers), f"layers {layers}", matcher.size, matcher.device)
+    method = HPF(matcher.method.backbone, replace(matcher.method.config, layers=layers))
+    fixed = Matcher(method, f"layers {layers}", matcher.size, matcher.device)
     with tempfile.TemporaryDirectory() as folder:
         predictions = predict(fixed, pairs, Path(folder) / "predictions.npz").predictions
     if predictions is None:
@@ -69,13 +71,13 @@ def main() -> None:
         matcher, pairs, exclude=test, every=arguments.every, most_layers=arguments.layers, report=show
     )
     seconds = time.perf_counter() - start
-    compared = [full_precision(matcher, s.layers, pairs, test) for s in (search.found, search.reference)]
+    compared = [on_all_pairs(matcher, s.layers, pairs, test) for s in (search.found, search.reference)]
     print(*compared, sep="\n")
     command = f"dhpf beam-search --model {arguments.model} --dataset pf-pascal --root PF-PASCAL --split val "
     save_result(
         f"beam_search_{arguments.model.removeprefix('hpf-')}",
         command + f"--exclude-pairs-of test --every {arguments.every} --max-layers {arguments.layers}",
-        search.to_dict() | {"full_precision": compared, "seconds": round(seconds)},
+        search.to_dict() | {"on_all_pairs": compared, "seconds": round(seconds)},
     )
 
 

@@ -16,8 +16,9 @@ import numpy as np
 import torch
 from safetensors.torch import save_file
 
-from dhpf.images import DEVIATION
-from dhpf.model.weights import ASSETS, BACKBONES, read_state
+from dhpf.backbones.resnet import ResNet
+from dhpf.backbones.state import read_state
+from dhpf.backbones.weights import ASSETS, BACKBONES
 
 
 def read_shards(folder: Path) -> dict[str, torch.Tensor]:
@@ -51,7 +52,7 @@ def main(package: Path, out: Path) -> None:
             continue
         kernel = originals[original_name(key)].permute(3, 2, 0, 1)
         if key == "conv1.weight":  # made for BGR in 0..255; ours takes normalised RGB
-            kernel = kernel.flip(1) * 255 * torch.tensor(DEVIATION).view(1, 3, 1, 1)
+            kernel = kernel.flip(1) * 255 * torch.tensor(ResNet.std).view(1, 3, 1, 1)
         if not torch.equal(kernel.half(), value):
             raise SystemExit(f"{key} of the package does not round to the bundled one")
         state[key] = kernel.contiguous()

@@ -28,15 +28,13 @@ def main(depth: int, on: int, size: int) -> None:
     """Match two images while a thread watches the memory; print the largest growth in megabytes."""
     import torch
 
-    from benchmarks.speed import network_with
+    from benchmarks.speed import match_images, method_with
 
-    network = network_with(depth, on)
+    method = method_with(depth, on)
     generator = torch.Generator().manual_seed(1)
-    small = torch.randn(1, 3, 64, 64, generator=generator)
-    network(
-        small, small
-    )  # compiled code and libraries are loaded: they belong to the program, not to a match
-    source, target = (torch.randn(1, 3, size, size, generator=generator) for _ in range(2))
+    small = torch.randn(3, 64, 64, generator=generator)
+    match_images(method, small, small)  # loads libraries and compiled code, which belong to the program
+    source, target = (torch.randn(3, size, size, generator=generator) for _ in range(2))
     before = resident_megabytes()
     peak, done = [before], threading.Event()
 
@@ -48,7 +46,7 @@ def main(depth: int, on: int, size: int) -> None:
     watcher = threading.Thread(target=watch)
     watcher.start()
     for _ in range(3):
-        network(source, target)
+        match_images(method, source, target)
     done.set()
     watcher.join()
     print(f"{peak[0] - before:.1f}")

@@ -29,17 +29,15 @@ from torch import Tensor
 from benchmarks.record import save_result
 from benchmarks.speed import interleaved
 from benchmarks.straightforward import batch_of, straightforward_loss
+from dhpf.backbones.weights import load_backbone
 from dhpf.data.pairs import Photo
 from dhpf.memory import keep_freed_memory
-from dhpf.model.network import DHPF, HeadKind
-from dhpf.model.weights import load_backbone
+from dhpf.methods.base import Batch, TrainingPair
+from dhpf.methods.dhpf import DHPF, DHPFConfig, DHPFObjective
 from dhpf.samples import FOLDER
-from dhpf.train.batches import Position, Sample
-from dhpf.train.config import LossConfig
+from dhpf.train.augmentation import Augmentation
 from dhpf.train.features import FeatureStore
-from dhpf.train.initial import prepare
-from dhpf.train.step import Learner
-from dhpf.train.views import View
+from dhpf.train.step import Losses
 
 POINTS = 10  # of each pair
 BACKBONE = "resnet50-msra"
@@ -51,18 +49,18 @@ class Case(NamedTuple):
     """What is measured."""
 
     objective: str
-    once: bool  # the gate enters once; else squared, as published
+    gate_power: int  # 1: the gate enters once; 2: squared, as published
     pairs: int
     size: int
 
     @property
     def name(self) -> str:
-        return f"{self.objective}, gates {'once' if self.once else 'squared'}"
+        return f"{self.objective}, gate power {self.gate_power}"
 
 
-def prepared(case: Case) -> tuple[Learner, list[Sample]]:
-    """A learner as it begins a run, and its batch."""
-    network = DHPF(load_backbone(BACKBONE), HeadKind(once=case.once))
+def prepared(case: Case) -> tuple[DHPF, list[TrainingPair]]:
+    """A method as it begins a run, and its pairs."""
+    method = DHPF(load_backbone(BACKBONE), DHPFConfig(gate_power=case.gate_power))
     photos = []
     for path in sorted(FOLDER.glob("*.jpg")):
         with Image.open(path) as image:
@@ -71,24 +69,26 @@ def prepared(case: Case) -> tuple[Learner, list[Sample]]:
     random = np.random.default_rng(0)
     size = (case.size, case.size)
     with tempfile.TemporaryDirectory() as folder:
-        store = FeatureStore(network.backbone, BACKBONE, size, Path(folder), limit=2**30)
-        prepare(network, photos, store, "principal", seed=0)
-        stored = [store.get(photo, View()) for photo in photos]
-    samples = []
+        store = FeatureStore(method.backbone, BACKBONE, size, Path(folder), limit=2**30)
+        stored = [store.get(photo, Augmentation()) for photo in photos]
+        method.prepare(stored, torch.Generator().manual_seed(0), "principal")
+    pairs = []
     for n in range(case.pairs):
         first, second = stored[n % len(stored)], stored[(n + 1 + n // len(stored)) % len(stored)]
         points = (torch.from_numpy(random.uniform(0, case.size, (POINTS, 2))).float() for _ in range(2))
-        samples.append(Sample(first, second, *points))
-    return Learner(network, LossConfig(objective=case.objective), size), samples
+        pairs.append(TrainingPair(first, second, *points))
+    return method, pairs
 
 
 def steps_of(case: Case) -> dict[str, Callable[[], list[Tensor]]]:
     """Both ways to take the step; each returns the gradients of all parameters."""
-    learner, samples = prepared(case)
-    batch = batch_of(samples)
-    count = case.pairs // 2 if case.objective == "weak" else case.pairs
-    position = Position(0, 0, tuple((0, n) for n in range(count)))
-    head = learner.network.head().requires_grad_(True)
+    method, pairs = prepared(case)
+    batch = batch_of(pairs)
+    objective = DHPFObjective(objective=case.objective)
+    head, losses = method.head().requires_grad_(True), Losses(method, objective)
+
+    def noise() -> torch.Generator:
+        return torch.Generator().manual_seed(0)
 
     def gradients(loss: Callable[[], Tensor]) -> list[Tensor]:
         head.zero_grad()
@@ -96,8 +96,8 @@ def steps_of(case: Case) -> dict[str, Callable[[], list[Tensor]]]:
         return [torch.zeros_like(p) if p.grad is None else p.grad for p in head.parameters()]
 
     return {
-        "straightforward": lambda: gradients(lambda: straightforward_loss(learner, position, batch)),
-        "ours": lambda: gradients(lambda: learner(position, samples).loss),
+        "straightforward": lambda: gradients(lambda: straightforward_loss(method, objective, batch, noise())),
+        "ours": lambda: gradients(lambda: losses(Batch(pairs, range(len(pairs)), len(pairs), noise()))[0]),
     }
 
 
@@ -147,14 +147,14 @@ def main() -> None:
     arguments = parser.parse_args()
     keep_freed_memory()
     if arguments.peak:
-        way, objective, once, pairs, size = arguments.peak
-        steps_of(Case(objective, once == "True", int(pairs), int(size)))[way]()
+        way, objective, power, pairs, size = arguments.peak
+        steps_of(Case(objective, int(power), int(pairs), int(size)))[way]()
         print(own_peak_megabytes())
         return
     cases = [
-        Case(objective, once, pairs, arguments.size)
+        Case(objective, power, pairs, arguments.size)
         for objective, pairs in (("strong", arguments.strong), ("weak", 2 * arguments.weak))
-        for once in (False, True)
+        for power in (2, 1)
     ]
     table = Table(title="A training step: milliseconds (median), peak megabytes")
     headings = "case pairs straightforward ours faster MB MB-ours gradients"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -33,9 +34,10 @@ class Answer:
 class Client:
     """One visitor."""
 
-    def __init__(self, address: str) -> None:
-        """``address``: as printed by ``dhpf web``."""
+    def __init__(self, address: str, source: str = "") -> None:
+        """``address``: as printed by ``dhpf web``; ``source``: the visitor's own, such as 127.0.0.2."""
         self.host = urlsplit(address).netloc
+        self.source = (source, 0)
         self.cookie: str | None = None
 
     def send(
@@ -44,7 +46,7 @@ class Client:
         """Send bytes as they are, anything else as JSON; the path is not tidied up."""
         body = content if isinstance(content, bytes) else json.dumps(content).encode()
         sent = {"Cookie": self.cookie} if self.cookie else {}
-        connection = http.client.HTTPConnection(self.host, timeout=PATIENCE)
+        connection = http.client.HTTPConnection(self.host, timeout=PATIENCE, source_address=self.source)
         try:
             given = None if content is None else body
             connection.request(method, path, given, {**sent, **(headers or {})})
@@ -55,6 +57,13 @@ class Client:
         if fresh := answer.headers["Set-Cookie"]:
             self.cookie = fresh.split(";")[0]
         return answer
+
+    def connect(self, sent: bytes = b"") -> socket.socket:
+        """A connection of this visitor, on which some bytes were sent."""
+        host, _, port = self.host.rpartition(":")
+        connection = socket.create_connection((host, int(port)), PATIENCE, self.source)
+        connection.sendall(sent)
+        return connection
 
     def upload(self, side: str, data: bytes, name: str = "photo.jpg") -> Answer:
         """Send the bytes of a photo's file."""

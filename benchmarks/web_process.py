@@ -22,10 +22,10 @@ class Server(NamedTuple):
 
 
 @contextmanager
-def running_server(*options: str) -> Iterator[Server]:
+def running_server(*options: str, stderr: int | None = None) -> Iterator[Server]:
     """Start ``dhpf web`` on a free port of this machine; stop it in the end."""
     command = [sys.executable, "-m", "dhpf", "web", "--port", "0", *options]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True)
     try:
         assert process.stdout is not None
         line = process.stdout.readline()  # waits until the page can be opened
@@ -33,8 +33,9 @@ def running_server(*options: str) -> Iterator[Server]:
             raise RuntimeError(f"dhpf web did not start: {line!r}")
         yield Server(line.split()[1], process)
     finally:
-        process.terminate()
-        process.communicate(timeout=20)
+        if process.poll() is None:
+            process.terminate()
+            process.communicate(timeout=20)
 
 
 def missing_for_browser() -> str | None:

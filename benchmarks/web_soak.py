@@ -3,17 +3,19 @@
     python -m benchmarks.web_soak
 
 A real ``dhpf web`` on loopback. Every answer is checked against a matcher of this process: points, heat maps,
-pictures; refusals of bad files, bad points and other visitors' matches; and that the busy ask again.
+pictures; refusals of bad files, bad points and other visitors' matches; and that the busy ask again. All the
+while, visitors leave connections open, some with half an upload.
 """
 
 from __future__ import annotations
 
 import io
 import random
+import socket
 import statistics
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -31,6 +33,7 @@ from benchmarks.web_process import running_server
 from dhpf.samples import PAIRS
 
 VISITORS = 12  # more than the server's queue has places
+CLIENTS = 4  # addresses that they share
 STYLES = ("lines", "warp", "flow", "heat")
 WARM_UP, REQUESTS = 200, 500
 DEADLINE = 600.0  # seconds
@@ -53,7 +56,8 @@ class Visitor:
     """Does one thing after another, as chance has it, and checks every answer."""
 
     def __init__(self, address: str, seed: int, expected: dict[str, dhpf.Match], record: Record) -> None:
-        self.client = Client(address)
+        self.client = Client(address, f"127.0.0.{2 + seed % CLIENTS}")
+        self.left_open: deque[socket.socket] = deque(maxlen=8)
         self.chance = random.Random(seed)
         self.expected = expected
         self.record = record
@@ -62,7 +66,7 @@ class Visitor:
     def visit(self, goes_on: Callable[[], bool]) -> None:
         """Until it is enough."""
         doings = [self.click] * 10 + [self.heat] * 4 + [self.sample, self.uploads, self.picture]
-        doings += [self.bad_file, self.bad_points, self.foreign]
+        doings += [self.bad_file, self.bad_points, self.foreign, self.dawdle, self.dawdle]
         while goes_on():
             (self.chance.choice(doings) if self.where else self.sample)()
 
@@ -153,6 +157,12 @@ class Visitor:
             where = self.chance.choice(others)
             self.ask("foreign match", lambda: self.client.send("POST", f"{where}/points", content), 409)
 
+    def dawdle(self) -> None:
+        """Begin something, and leave it."""
+        head = f"PUT /api/photos/source HTTP/1.1\r\nHost: {self.client.host}\r\nContent-Length: 9\r\n\r\n"
+        begun = self.chance.choice(["", head[:9], f"{head}abc"])
+        self.left_open.append(self.client.connect(begun.encode()))
+
     def post(self, what: str, points: object) -> Answer:
         return self.client.send("POST", f"{self.where}/{what}", {"points": points})
 
@@ -214,6 +224,7 @@ def main() -> None:
             memory.append(round(resident_megabytes(server.process.pid), 1))
     result = {
         "visitors": VISITORS,
+        "addresses of theirs": CLIENTS,
         "requests": record.asked.total() - warm_up,
         "requests of the warm-up": warm_up,
         "all requests by kind": dict(sorted(record.asked.items())),

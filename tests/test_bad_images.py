@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import struct
 import time
 import zlib
@@ -14,10 +15,12 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image
+from PIL import EpsImagePlugin, Image
 
 from dhpf import InputError
-from dhpf.images import MOST_PIXELS, read_image
+from dhpf.data.masks import read_class_mask
+from dhpf.data.pairs import Photo
+from dhpf.images import MOST_BYTES, MOST_PIXELS, decode_image, read_image, read_size
 from tests.conftest import texture
 
 
@@ -41,6 +44,10 @@ from tests.conftest import texture
         (Image.new("La", (20, 20)), "colour mode La"),
         (None, "NoneType; give a path"),
         (7, "int; give a path"),
+        (torch.zeros(20, 20).to_sparse(), r"tensor without plain values \(torch.sparse_coo, .*dense"),
+        (torch.zeros(3, 20, 20).to_sparse(), r"tensor without plain values \(torch.sparse_coo"),
+        (torch.zeros(3, 20, 20, device="meta"), r"tensor without plain values .* on meta"),
+        (torch.zeros(20, 20, dtype=torch.complex64), "complex64; wanted"),
     ],
 )
 def test_what_is_no_image_is_named(image: Any, complaint: str) -> None:
@@ -83,18 +90,80 @@ FILES = {
     "large.png": (png_header(10_000, 10_000), f"too large: 10000 x 10000, at most {MOST_PIXELS:,} pixels"),
     "bomb.png": (png_header(60_000, 60_000), f"too large: at most {MOST_PIXELS:,} pixels"),
     "program.eps": (encoded("eps"), "not an image"),
+    "program.jpg": (encoded("eps"), "not an image"),
+    "program.png": (encoded("pdf"), "not an image"),
+    "drawing.jpg": (encoded("tga"), "not an image"),
+    "ihdr.png": (b"\x89PNG\r\n\x1a\n\x00\x00\x00\x02IHDR\x00\x00" + bytes(50), "damaged or cut off"),
+}
+PHONES = {
+    "phone.heic": (b"\0\0\0\x18ftypheic" + bytes(40), "HEIC or AVIF image that cannot be read; save it as"),
+    "phone.jpg": (b"\0\0\0\x18ftypmif1" + bytes(40), "HEIC or AVIF image that cannot be read; save it as"),
+    "cut.avif": (b"\0\0\0\x18ftypavif" + bytes(40), "save it as JPEG or PNG first"),
 }
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", FILES | PHONES)
 def test_bad_files_are_named(tmp_path: Path, name: str) -> None:
-    content, complaint = FILES[name]
+    content, complaint = (FILES | PHONES)[name]
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(InputError) as raised:
         read_image(path)
     assert str(raised.value).startswith(str(path))
     assert complaint in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_data_sets_read_by_the_same_rules(tmp_path: Path, name: str) -> None:
+    content, complaint = FILES[name]
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(InputError) as raised:
+        Photo(path, (60, 40), np.zeros((0, 2))).image()
+    assert complaint in str(raised.value)
+
+
+def test_no_file_starts_another_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(EpsImagePlugin, "Ghostscript", lambda *_: pytest.fail("started"))
+    path = tmp_path / "photo.jpg"
+    path.write_bytes(encoded("eps"))
+    for read in (read_image, read_size, lambda path: read_class_mask(path, 1)):
+        with pytest.raises(InputError, match="not an image"):
+            read(path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes on this system")
+def test_pipes_and_devices_are_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.jpg")
+    for path in (tmp_path / "pipe.jpg", Path("/dev/zero")):
+        for read in (read_image, read_size, lambda path: read_class_mask(path, 1)):
+            with pytest.raises(InputError, match="is a device or a pipe; give an image file"):
+                read(path)
+
+
+@pytest.mark.parametrize("given", ["https://example.org/cat.jpg", Path("https://example.org/cat.jpg")])
+def test_web_addresses_are_to_be_downloaded(given: Any) -> None:
+    with pytest.raises(
+        InputError,
+        match=r"^https://example\.org/cat\.jpg is a web address; download the image and give the file",
+    ):
+        read_image(given)
+
+
+def test_a_huge_file_is_refused_unread(tmp_path: Path) -> None:
+    path = tmp_path / "huge.tiff"
+    with path.open("wb") as file:
+        file.truncate(MOST_BYTES + 1)
+    with pytest.raises(InputError, match=r"huge\.tiff is too large: 1,000,000,001 bytes"):
+        read_image(path)
+
+
+def test_empty_uploads_are_named() -> None:
+    with pytest.raises(InputError, match="is empty"):
+        decode_image(b"", "cat.jpg")
+    with pytest.raises(InputError, match="not an image"):
+        decode_image(b"words", "cat.jpg")
 
 
 def test_missing_files_and_folders_are_named(tmp_path: Path) -> None:
@@ -136,5 +205,7 @@ def test_damaged_files_give_a_photo_or_the_one_error(
     path.write_bytes(damaged[: int(len(damaged) * cut)])
     try:
         assert read_image(path).mode == "RGB"
+        assert read_size(path) == read_image(path).size
     except InputError as error:
         assert str(path) in str(error)
+        assert "\n" not in str(error)

@@ -49,7 +49,9 @@ def test_help() -> None:
     assert is_quick(["-m", "dhpf", "--help"], limit=0.6, beside="typer.rich_utils", times=3)
 
 
-@pytest.mark.parametrize("arguments", ["--help", "match --help", "--version", "match none.jpg none.jpg"])
+@pytest.mark.parametrize(
+    "arguments", ["--help", "match --help", "ship --help", "--version", "match none.jpg none.jpg"]
+)
 def test_help_and_bad_input_do_not_wait_for_torch(arguments: str) -> None:
     modules = imported(*arguments.split())
     assert "dhpf.cli.match" in modules
@@ -62,7 +64,7 @@ def test_a_second_match_is_quick_and_compiles_nothing(matcher: dhpf.Matcher, tmp
         "from dhpf.cli import main\n"
         "try: main()\n"
         "finally:\n"
-        "    from dhpf.model import kernels\n"
+        "    from dhpf.fast import kernels\n"
         "    for name, kernel in vars(kernels).items():\n"
         "        if hasattr(kernel, 'stats'): assert not kernel.stats.cache_misses, name"
     )
@@ -73,7 +75,7 @@ def test_a_second_match_is_quick_and_compiles_nothing(matcher: dhpf.Matcher, tmp
 def kernel_caches(package_parent: Path, cache: Path) -> set[Path]:
     """The folders in which a copy of the package keeps its compiled kernels."""
     script = (
-        "from dhpf.model import kernels\n"
+        "from dhpf.fast import kernels\n"
         "for kernel in vars(kernels).values():\n"
         "    if hasattr(kernel, 'stats'): print(kernel.stats.cache_path)"
     )
@@ -91,7 +93,7 @@ def test_compiled_code_goes_where_the_user_can_write(tmp_path: Path) -> None:
     A file in the place of the folder keeps even the superuser from writing there.
     """
     shutil.copytree(PACKAGE, tmp_path / "dhpf", ignore=shutil.ignore_patterns("assets", "__pycache__"))
-    beside = tmp_path / "dhpf" / "model" / "__pycache__"
+    beside = tmp_path / "dhpf" / "fast" / "__pycache__"
     assert kernel_caches(tmp_path, tmp_path / "cache") == {beside}
     shutil.rmtree(beside)
     beside.write_text("")

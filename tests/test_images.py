@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,11 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from dhpf.images import DEVIATION, MEAN, read_image, to_input
+from dhpf import InputError
+from dhpf.images import decode_image, read_image, read_size, to_input
 from tests.conftest import texture
 
+SMALLER = "make it smaller first"
 UPRIGHT = texture(60, 40)
 GREY = UPRIGHT[..., 0]
 # What the camera stored, if this EXIF orientation turns it upright.
@@ -54,6 +58,65 @@ def test_exif_orientation_is_undone(tmp_path: Path, orientation: int, ending: st
     stored = np.ascontiguousarray(STORED[orientation])
     path = saved(tmp_path, f"turned.{ending}", stored, exif=exif(orientation), **lossless)
     np.testing.assert_array_equal(read(path), UPRIGHT)
+    np.testing.assert_array_equal(np.asarray(decode_image(path.read_bytes(), "upload")), UPRIGHT)
+
+
+@pytest.mark.parametrize("ending", ["jpg", "png", "tiff", "webp"])
+@pytest.mark.parametrize("orientation", STORED)
+def test_the_size_is_that_of_the_upright_image(tmp_path: Path, orientation: int, ending: str) -> None:
+    stored = np.ascontiguousarray(STORED[orientation])
+    path = saved(tmp_path, f"turned.{ending}", stored, exif=exif(orientation))
+    assert read_size(path) == read_image(path).size == (60, 40)
+
+
+def test_orientation_that_a_png_states_behind_its_pixels(tmp_path: Path) -> None:
+    path = saved(tmp_path, "late.png", np.ascontiguousarray(STORED[6]), exif=exif(6))
+    content = path.read_bytes()
+    start = content.index(b"eXIf") - 4
+    stop = start + 12 + int.from_bytes(content[start : start + 4], "big")
+    path.write_bytes(content[:start] + content[stop:-12] + content[start:stop] + content[-12:])
+    assert path.read_bytes().index(b"eXIf") > path.read_bytes().index(b"IDAT")
+    np.testing.assert_array_equal(read(path), UPRIGHT)
+    assert read_size(path) == (60, 40)
+
+
+def test_a_file_that_changes_has_its_new_size(tmp_path: Path) -> None:
+    for side in (20, 30, 40):
+        assert read_size(saved(tmp_path, "photo.png", texture(side, 50))) == (side, 50)
+
+
+def test_the_first_of_several_pictures_of_a_camera(tmp_path: Path) -> None:
+    first, second = Image.fromarray(UPRIGHT), Image.new("RGB", (60, 40))
+    path = saved(tmp_path, "stereo.jpg", first, format="MPO", save_all=True, append_images=[second])
+    assert np.abs(read(path).astype(int) - UPRIGHT).mean() < 5
+
+
+@pytest.mark.parametrize("ending", ["ppm", "pgm", "bmp", "gif"])
+def test_formats_of_programs(tmp_path: Path, ending: str) -> None:
+    path = saved(tmp_path, f"photo.{ending}", GREY)
+    np.testing.assert_array_equal(read(path)[..., 0], GREY)
+    assert read_size(path) == (60, 40)
+
+
+def test_threads_that_read_leave_the_filters_of_warnings_as_they_were(tmp_path: Path) -> None:
+    """An image just below Pillow's limit of 2 x 89 million pixels makes it warn, which is an error here."""
+    large, small = saved(tmp_path, "large.png", Image.new("1", (15_000, 10_000))), tmp_path / "small.png"
+    saved(tmp_path, "small.png", UPRIGHT)
+
+    def attempt(number: int) -> str:
+        try:
+            return str(read_image(large if number % 4 == 0 else small).size)
+        except InputError as error:
+            return str(error)
+
+    before = list(warnings.filters)
+    with ThreadPoolExecutor(8) as pool:
+        answers = set(pool.map(attempt, range(200)))
+    assert warnings.filters == before
+    assert answers == {
+        "(60, 40)",
+        f"{large} is too large: 15000 x 10000, at most 64,000,000 pixels; {SMALLER}",
+    }
 
 
 def test_a_turned_jpeg_is_turned_once(tmp_path: Path) -> None:
@@ -157,6 +220,7 @@ ARRAYS: dict[str, Any] = {
     "mirrored view": np.ascontiguousarray(UPRIGHT[:, ::-1])[:, ::-1],
     "tensor": torch.from_numpy(UPRIGHT.copy()).permute(2, 0, 1),
     "float tensor": torch.from_numpy(UPRIGHT / 255).permute(2, 0, 1).requires_grad_(),
+    "view of another": torch.from_numpy(UPRIGHT / 255j).conj().permute(2, 0, 1).imag,
     "PIL": Image.fromarray(UPRIGHT),
 }
 
@@ -182,11 +246,8 @@ def test_boolean_array() -> None:
 
 
 def test_network_input() -> None:
-    made = to_input(Image.new("RGB", (50, 30), (255, 0, 51)), (40, 24))
+    mean, std = (0.5, 0.1, 0.4), (0.2, 0.25, 0.3)
+    made = to_input(Image.new("RGB", (50, 30), (255, 0, 51)), (40, 24), mean, std)
     assert made.shape == (1, 3, 24, 40)
-    expected = [
-        (value - mean) / deviation
-        for value, mean, deviation in zip((1, 0, 0.2), MEAN, DEVIATION, strict=True)
-    ]
-    torch.testing.assert_close(made[0, :, 5, 5], torch.tensor(expected))
+    torch.testing.assert_close(made[0, :, 5, 5], torch.tensor([2.5, -0.4, -2 / 3]))
     assert (made == made[:, :, :1, :1]).all()

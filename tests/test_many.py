@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import signal
@@ -14,15 +15,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
-from dhpf import InputError, Matcher, PhotoFeatures
-from dhpf.many import Done, FeatureCache, Wanted, run
-from dhpf.processes import share
+from dhpf import ImageFeatures, InputError, Matcher
+from dhpf.many import Done, Wanted, match_many
+from dhpf.processes import processes_here, rank_and_world_size
 from tests.conftest import texture
 
-WANTED = Wanted("hpf-resnet50", (48, 48))
-PLENTY = 2**30
+WANTED, SIZE, PLENTY = Wanted(), (48, 48), 2**30
 
 
 @pytest.fixture
@@ -39,20 +40,18 @@ class Counting(Matcher):
     """A matcher that counts which photos' features it computes."""
 
     def __init__(self, matcher: Matcher) -> None:
-        super().__init__(matcher.network, matcher.name, WANTED.size)
+        super().__init__(matcher.method, matcher.name, SIZE)
         self.computed: Counter[str] = Counter()
 
-    def features(self, image: Any, name: str = "image") -> PhotoFeatures:
+    def features(self, image: Any, name: str = "image") -> ImageFeatures:
         self.computed[Path(image).name] += 1
         return super().features(image, name)
 
 
 @pytest.fixture
-def counting(matcher: Matcher, one_thread: None, monkeypatch: pytest.MonkeyPatch) -> Counting:
-    """Stands for the model that a run would load."""
-    counted = Counting(matcher)
-    monkeypatch.setattr("dhpf.many.load", lambda *_: counted)
-    return counted
+def counting(matcher: Matcher, one_thread: None) -> Counting:
+    """The matcher of the tests' runs."""
+    return Counting(matcher)
 
 
 def results(folder: Path) -> dict[str, Any]:
@@ -63,8 +62,8 @@ def results(folder: Path) -> dict[str, Any]:
 
 
 def test_features_are_computed_once(photos: Path, counting: Counting, tmp_path: Path) -> None:
-    done = run(photos, tmp_path / "out", WANTED, PLENTY)
-    assert done == Done(15, 0, (), 0, tmp_path / "out")
+    done = match_many(counting, photos, tmp_path / "out", WANTED, PLENTY)
+    assert done == Done(15, 0, (), 0)
     assert counting.computed == {f"p{index}.png": 1 for index in range(6)}
     found = results(tmp_path / "out")
     assert len(found) == 15
@@ -74,44 +73,34 @@ def test_features_are_computed_once(photos: Path, counting: Counting, tmp_path: 
     assert kept == direct
 
 
-def test_the_cache_keeps_its_bound(photos: Path, counting: Counting) -> None:
-    one = counting.features(photos / "p0.png").nbytes
-    cache = FeatureCache(counting, limit=int(2.5 * one))
-    counting.computed.clear()
-    for name in ("p0", "p1", "p0", "p2", "p0", "p1"):  # p2 drives out p1, which was used longest ago
-        assert cache.get(photos / f"{name}.png").photo.size[1] == 50
-        assert cache.held <= cache.limit
-    assert counting.computed == {"p0.png": 1, "p1.png": 2, "p2.png": 1}
-
-
 def test_a_small_cache_changes_no_result(photos: Path, counting: Counting, tmp_path: Path) -> None:
-    run(photos, tmp_path / "large", WANTED, PLENTY)
+    match_many(counting, photos, tmp_path / "large", WANTED, PLENTY)
     counting.computed.clear()
-    run(photos, tmp_path / "small", WANTED, 1)
+    match_many(counting, photos, tmp_path / "small", WANTED, 1)
     assert sum(counting.computed.values()) > 6
     assert results(tmp_path / "small") == results(tmp_path / "large")
 
 
 def test_finished_pairs_are_kept(photos: Path, counting: Counting, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    run(photos, out, WANTED, PLENTY)
+    match_many(counting, photos, out, WANTED, PLENTY)
     before = results(out)
     (out / "000003_p0_p4.json").unlink()
     counting.computed.clear()
-    assert run(photos, out, WANTED, PLENTY) == Done(1, 14, (), 0, out)
+    assert match_many(counting, photos, out, WANTED, PLENTY) == Done(1, 14, (), 0)
     assert counting.computed == {"p0.png": 1, "p4.png": 1}
     assert results(out) == before
     counting.computed.clear()
-    assert run(photos, out, WANTED, PLENTY) == Done(0, 15, (), 0, out)
+    assert match_many(counting, photos, out, WANTED, PLENTY) == Done(0, 15, (), 0)
     assert not counting.computed
 
 
 def test_a_pair_is_finished_when_all_its_files_are(photos: Path, counting: Counting, tmp_path: Path) -> None:
-    wanted = Wanted("hpf-resnet50", (48, 48), draw=True, flow=True, warp=True)
+    wanted = Wanted(draw=True, flow=True, warp=True)
     out, pairs = tmp_path / "out", tmp_path / "pairs.csv"
     pairs.write_text("source,target,points\nphotos/p0.png,photos/p1.png,points.csv\n")
     (tmp_path / "points.csv").write_text("1,2\n30,4\n20,44\n")
-    run(pairs, out, wanted, PLENTY)
+    match_many(counting, pairs, out, wanted, PLENTY)
     stem = "000000_p0_p1"
     names = [f"{stem}.json", f"{stem}.npz", f"{stem}.png", f"{stem}_warp.png", "run.json"]
     assert sorted(path.name for path in out.iterdir()) == names
@@ -119,7 +108,7 @@ def test_a_pair_is_finished_when_all_its_files_are(photos: Path, counting: Count
     with np.load(out / f"{stem}.npz") as dense:
         assert dense["flow"].shape == (50, 40, 2)
     (out / f"{stem}.npz").unlink()
-    assert run(pairs, out, wanted, PLENTY).matched == 1
+    assert match_many(counting, pairs, out, wanted, PLENTY).matched == 1
 
 
 def test_damaged_photos_and_points_are_counted_and_the_rest_is_done(
@@ -135,7 +124,7 @@ def test_damaged_photos_and_points_are_counted_and_the_rest_is_done(
         "p3.png,p4.png,",
     ]
     (photos / "pairs.csv").write_text("source,target,points\n" + "\n".join(rows))
-    done = run(photos / "pairs.csv", tmp_path / "out", WANTED, PLENTY)
+    done = match_many(counting, photos / "pairs.csv", tmp_path / "out", WANTED, PLENTY)
     assert (done.matched, len(done.failed)) == (2, 3)
     report = "\n".join(sorted(done.failed))
     assert "pair 1: " in report and "p2.png is not an image" in report
@@ -143,70 +132,116 @@ def test_damaged_photos_and_points_are_counted_and_the_rest_is_done(
     assert "pair 3: point 1 at (1000, 1000) lies outside" in report
     assert sorted(results(tmp_path / "out")) == ["000000_p0_p1.json", "000004_p3_p4.json"]
     Image.fromarray(texture(40, 50)).save(photos / "p2.png")  # mended: only what failed is done again
-    assert run(photos / "pairs.csv", tmp_path / "out", WANTED, PLENTY).matched == 1
+    assert match_many(counting, photos / "pairs.csv", tmp_path / "out", WANTED, PLENTY).matched == 1
 
 
 def test_a_full_disc_ends_the_run(
     photos: Path, counting: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(self: Path, text: str, **_: Any) -> int:
-        with self.open("w") as stream:
-            stream.write(text[:10])
+    def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
-    run(photos, tmp_path / "out", WANTED, PLENTY)
+    match_many(counting, photos, tmp_path / "out", WANTED, PLENTY)
     (tmp_path / "out" / "000003_p0_p4.json").unlink()
-    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(InputError, match=r"000003_p0_p4.json: No space left on device"):
-        run(photos, tmp_path / "out", WANTED, PLENTY)
+        match_many(counting, photos, tmp_path / "out", WANTED, PLENTY)
     assert len(results(tmp_path / "out")) == 14
 
 
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        ({"size": (64, 64)}, "size"),
-        ({"model": "other"}, "model"),
-        ({"draw": True}, "draw"),
-        ({"style": "flow"}, "style"),
-        ({"backbone": "f"}, "backbone"),
-    ],
-)
-def test_another_run_is_not_mixed_in(
-    photos: Path, counting: Counting, tmp_path: Path, change: dict[str, Any], named: str
-) -> None:
-    run(photos, tmp_path / "out", WANTED, PLENTY)
-    changed = Wanted(**{"model": WANTED.model, "size": WANTED.size, **change})
-    with pytest.raises(
-        InputError, match=rf"out holds a run with other settings \({named}\); choose another --out"
-    ):
-        run(photos, tmp_path / "out", changed, PLENTY)
+def refused(counting: Matcher, photos: Path, out: Path, complaint: str, wanted: Wanted = WANTED) -> None:
+    """The run does not go on, and the results stay as they were."""
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    with pytest.raises(InputError, match=rf"{complaint}.*; choose another --out"):
+        match_many(counting, photos, out, wanted, PLENTY)
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+
+
+def test_another_run_is_not_mixed_in(photos: Path, counting: Counting, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    match_many(counting, photos, out, WANTED, PLENTY)
+    for wanted, named in ((Wanted(draw=True), "draw"), (Wanted(style="flow"), "style")):
+        refused(counting, photos, out, rf"out holds a run with other settings \({named}\)", wanted)
+    other = Matcher(counting.method, counting.name, 64)
+    refused(other, photos, out, r"other settings \(size, weights\)")
+    other = Matcher(counting.method, "another", SIZE)
+    refused(other, photos, out, r"other settings \(model\)")
     (photos / "p9.png").write_bytes((photos / "p0.png").read_bytes())
-    with pytest.raises(InputError, match=r"other settings \(pairs\)"):
-        run(photos, tmp_path / "out", WANTED, PLENTY)
+    refused(counting, photos, out, r"other settings \(pairs\)")
 
 
-def test_places_that_cannot_hold_results(photos: Path, tmp_path: Path) -> None:
+def test_a_run_goes_on_only_with_the_same_weights(photos: Path, counting: Counting, tmp_path: Path) -> None:
+    """A model of the same name, one of whose millions of weights differs in the last bit."""
+    match_many(counting, photos, tmp_path / "out", WANTED, PLENTY)
+    method = copy.deepcopy(counting.method)
+    weight = list(method.state_dict().values())[40]
+    weight.view(-1)[0] = torch.nextafter(weight.view(-1)[0], torch.tensor(9.0))
+    other = Matcher(method, counting.name, SIZE)
+    assert other.fingerprint != counting.fingerprint
+    refused(other, photos, tmp_path / "out", r"other settings \(weights\)")
+    same = Matcher(copy.deepcopy(counting.method), counting.name, SIZE)
+    assert match_many(same, photos, tmp_path / "out", WANTED, PLENTY).kept == 15
+
+
+def test_a_run_goes_on_only_with_the_same_content(photos: Path, counting: Counting, tmp_path: Path) -> None:
+    """Of photos and of points; when files were touched does not matter."""
+    (photos / "points.csv").write_text("1,2\n")
+    (photos / "pairs.csv").write_text("source,target,points\np0.png,p1.png,points.csv\np2.png,p3.png,\n")
+    out = tmp_path / "out"
+    match_many(counting, photos / "pairs.csv", out, WANTED, PLENTY)
+    (out / "000001_p2_p3.json").unlink()
+    for name in ("p0.png", "p1.png", "points.csv"):
+        content = (photos / name).read_bytes()
+        (photos / name).write_bytes(content[:-1] + b"8")
+        refused(counting, photos / "pairs.csv", out, f"{name} has changed since")
+        (photos / name).write_bytes(content)
+    Image.fromarray(texture(44, 50, seed=9)).save(photos / "p2.png")  # no result depends on it
+    assert match_many(counting, photos / "pairs.csv", out, WANTED, PLENTY) == Done(1, 1, (), 0)
+    Image.fromarray(texture(44, 50, seed=8)).save(photos / "p2.png")
+    refused(counting, photos / "pairs.csv", out, r"p2\.png has changed since")
+
+
+@pytest.mark.parametrize("text", ["{", "null", "[]", "{}", '{"content": 1}', "[" * 100_000, "\0"])
+def test_records_that_are_no_records(photos: Path, counting: Counting, tmp_path: Path, text: str) -> None:
+    match_many(counting, photos, tmp_path / "out", WANTED, PLENTY)
+    (tmp_path / "out" / "run.json").write_text(text)
+    with pytest.raises(InputError, match=r"run\.json"):
+        match_many(counting, photos, tmp_path / "out", WANTED, PLENTY)
+    (tmp_path / "out" / "run.json").unlink()
+    refused(counting, photos, tmp_path / "out", r"run\.json is missing")
+
+
+def test_places_that_cannot_hold_results(photos: Path, counting: Counting, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"holds the photos"):
-        run(photos, photos, WANTED, PLENTY)
+        match_many(counting, photos, photos, WANTED, PLENTY)
     with pytest.raises(InputError, match=r"cannot make the folder"):
-        run(photos, photos / "p0.png", WANTED, PLENTY)
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "run.json").write_text("{")
-    with pytest.raises(InputError, match=r"run\.json cannot be read"):
-        run(photos, tmp_path / "out", WANTED, PLENTY)
+        match_many(counting, photos, photos / "p0.png", WANTED, PLENTY)
+
+
+def test_results_never_replace_inputs(photos: Path, counting: Counting, tmp_path: Path) -> None:
+    """A photo that is called as a result will be, and a link among the results that leads to a photo."""
+    (photos / "p0.png").rename(photos / "000000_p1_p2.png")
+    (photos / "pairs.csv").write_text("source,target\np1.png,p2.png\n000000_p1_p2.png,p3.png\n")
+    with pytest.raises(InputError, match=r"000000_p1_p2\.png is an input"):
+        match_many(counting, photos / "pairs.csv", photos, Wanted(draw=True), PLENTY)
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "000000_p1_p2.json").symlink_to(photos / "p3.png")
+    with pytest.raises(InputError, match=r"000000_p1_p2\.json is an input"):
+        match_many(counting, photos / "pairs.csv", out, WANTED, PLENTY)
+    assert not counting.computed
 
 
 @pytest.mark.parametrize("world", [2, 3, 20])
 def test_processes_share_the_pairs_without_overlap(
     photos: Path, counting: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, world: int
 ) -> None:
-    run(photos, tmp_path / "one", WANTED, PLENTY)
+    match_many(counting, photos, tmp_path / "one", WANTED, PLENTY)
     monkeypatch.setenv("WORLD_SIZE", str(world))
     done = []
     for rank in reversed(range(world)):  # whoever is first
         monkeypatch.setenv("RANK", str(rank))
-        done.append(run(photos, tmp_path / "shared", WANTED, PLENTY))
+        done.append(match_many(counting, photos, tmp_path / "shared", WANTED, PLENTY))
     assert sum(part.matched for part in done) == 15
     assert sum(part.kept for part in done) == 0
     assert results(tmp_path / "shared") == results(tmp_path / "one")
@@ -217,15 +252,26 @@ def test_nonsense_shares(monkeypatch: pytest.MonkeyPatch, rank: str, world: str)
     monkeypatch.setenv("RANK", rank)
     monkeypatch.setenv("WORLD_SIZE", world)
     with pytest.raises(InputError, match=r"wanted numbers as torchrun sets them"):
-        share()
+        rank_and_world_size()
     monkeypatch.delenv("WORLD_SIZE")
-    assert share() == (0, 1)
+    assert rank_and_world_size() == (0, 1)
+
+
+def test_processes_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
+    assert processes_here() == 1
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    assert processes_here() == 4
+    for nonsense in ("x", "", "-1", "1.5", "²"):
+        monkeypatch.setenv("LOCAL_WORLD_SIZE", nonsense)
+        with pytest.raises(InputError, match=rf"LOCAL_WORLD_SIZE={nonsense}: wanted numbers as torchrun"):
+            processes_here()
 
 
 def program(*launcher: str, photos: Path, out: Path) -> dict[str, Any]:
     """How to start the program in another process, with one thread."""
     command = [sys.executable, *launcher, "-m", "dhpf", "match-many", photos, "--out", out, "--size", "48"]
-    command += ["--model", WANTED.model]
+    command += ["--model", "hpf-resnet50"]
     return {"args": list(map(str, command)), "env": {**os.environ, "OMP_NUM_THREADS": "1"}}
 
 
@@ -245,8 +291,8 @@ def test_killed_and_resumed(counting: Counting, tmp_path: Path) -> None:
             json.loads(path.read_text())
     kept = len(list(out.glob("0*.json")))
     assert 15 <= kept < 55
-    assert run(photos, out, WANTED, PLENTY) == Done(55 - kept, kept, (), 0, out)
-    run(photos, tmp_path / "alone", WANTED, PLENTY)
+    assert match_many(counting, photos, out, WANTED, PLENTY) == Done(55 - kept, kept, (), 0)
+    match_many(counting, photos, tmp_path / "alone", WANTED, PLENTY)
     assert results(out) == results(tmp_path / "alone")
 
 
@@ -256,7 +302,7 @@ def test_under_torchrun_a_failure_does_not_stop_the_others(
     pairs = photos / "pairs.csv"
     names = [f"p{a}.png,p{b}.png" for a in range(4) for b in range(4)]
     pairs.write_text("\n".join(["source,target", "none.png,p0.png", *names]))
-    alone = run(pairs, tmp_path / "alone", WANTED, PLENTY)
+    alone = match_many(counting, pairs, tmp_path / "alone", WANTED, PLENTY)
     assert (alone.matched, len(alone.failed)) == (16, 1)
     launcher = ["-m", "torch.distributed.run", "--nproc-per-node", "2"]
     started = program(*launcher, photos=pairs, out=tmp_path / "out")

@@ -8,16 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from PIL import Image
 
 from dhpf import InputError, Match, Matcher, match
-from dhpf.model.transfer import Neighbourhoods, cell_offsets
-from dhpf.viz.canvas import GAP, HEIGHT
-from dhpf.viz.colours import colours
-from tests.conftest import texture
+from dhpf.grid import Grid, resize_points
+from dhpf.model.readout import Flow, argmax_flow
 
 LAYERS = (2, 7)
 
@@ -30,12 +29,12 @@ def hand_made(
     confidence: NDArray[np.float32] | None = None,
 ) -> Match:
     """Every cell of the source matches the cell that lies ``shift`` columns and rows away, or the edge."""
-    rows, columns = -(-size[1] // 4), -(-size[0] // 4)
-    y, x = np.indices((rows, columns))
-    best = np.clip(y + shift[1], 0, rows - 1) * columns + np.clip(x + shift[0], 0, columns - 1)
-    given = np.full(rows * columns, 0.5, np.float32) if confidence is None else confidence
-    grids = ((rows, columns), (rows, columns))
-    return Match(source, target, best.flatten(), given, grids, size, "by hand", LAYERS)
+    grid = Grid(-(-size[1] // 4), -(-size[0] // 4), stride=4.0)
+    y, x = np.indices(grid.shape)
+    best = np.clip(y + shift[1], 0, grid.rows - 1) * grid.columns + np.clip(x + shift[0], 0, grid.columns - 1)
+    sure = torch.full((grid.cells,), 0.5) if confidence is None else torch.from_numpy(confidence).flatten()
+    flow = argmax_flow(torch.from_numpy(best).flatten(), sure, grid, grid)
+    return Match(source, target, flow, size, "by hand", LAYERS)
 
 
 def blank(width: int, height: int, colour: str = "grey") -> Image.Image:
@@ -51,9 +50,11 @@ def test_identity_moves_nothing(size: tuple[int, int]) -> None:
 
 
 def test_photos_of_other_sizes_scale_x_and_y_apart() -> None:
-    wide = hand_made((64, 64), blank(64, 32), blank(128, 160))  # x doubles, y is five times as long
-    np.testing.assert_allclose(wide.transfer([[10, 8], [32, 16]]), [[20, 40], [64, 80]])
-    np.testing.assert_allclose(wide.flow[8, 10], [10, 32])
+    # x doubles, y is five times as long; from the corner of the image, which lies at -1/2.
+    wide = hand_made((64, 64), blank(64, 32), blank(128, 160))
+    np.testing.assert_allclose(wide.transfer([[10, 8], [32, 16]]), [[20.5, 42], [64.5, 82]])
+    np.testing.assert_allclose(wide.transfer([[-0.5, -0.5], [63.5, 31.5]]), [[-0.5, -0.5], [127.5, 159.5]])
+    np.testing.assert_allclose(wide.flow[8, 10], [10.5, 34])
 
 
 def test_constant_shift() -> None:
@@ -63,35 +64,29 @@ def test_constant_shift() -> None:
 
 
 def test_constant_shift_between_photos_of_other_sizes() -> None:
-    # One cell right is 4 of 64 input pixels, 4 / 64 * 256 = 16 of the target's; 10 of 32 is 80 of 256.
+    # One cell right is 4 of 64 input pixels, 4 / 64 * 256 = 16 of the target's; 10.5 of 32 is 84 of 256.
     moved = hand_made((64, 64), blank(32, 32), blank(256, 256), shift=(1, 0))
-    np.testing.assert_allclose(moved.transfer([[10, 10]]), [[96, 80]])
+    np.testing.assert_allclose(moved.transfer([[10, 10]]), [[99.5, 83.5]])
 
 
 def test_a_point_moves_by_the_mean_of_its_neighbours() -> None:
-    best = np.arange(16 * 16).reshape(16, 16)
-    best[2, 3] = 2 * 16 + 9  # this cell alone goes 6 columns, 24 pixels, to the right
-    one = Match(
-        blank(64, 64),
-        blank(64, 64),
-        best.flatten(),
-        np.zeros(256, np.float32),
-        ((16, 16),) * 2,
-        (64, 64),
-        "",
-        (),
-    )
+    displacement = np.zeros((16, 16, 2))
+    displacement[2, 3] = 24, 0  # this cell alone goes 6 columns to the right
+    cells = Flow(displacement, np.zeros((16, 16)), Grid(16, 16, 4.0))
+    one = Match(blank(64, 64), blank(64, 64), cells, (64, 64), "")
     # Boxes of side 10 around multiples of 4: (12, 8) lies in 3 x 3 of them, (14, 10) in 2 x 2.
     np.testing.assert_allclose(one.transfer([[12, 8], [14, 10]]), [[12 + 24 / 9, 8], [14 + 24 / 4, 10]])
 
 
-def literal_mean(on_grid: NDArray[np.float64], x: float, y: float) -> NDArray[np.float64]:
-    """The mean over the cells whose box, of side 10 around (4 column, 4 row), covers the point."""
+def literal_mean(on_grid: NDArray[np.float64], grid: Grid, x: float, y: float) -> NDArray[np.float64]:
+    """The mean over the cells whose box, of side 2.5 strides around the centre, covers the point."""
+    reach = 1.25 * grid.stride
     covering = [
         on_grid[row, column]
-        for row in range(on_grid.shape[0])
-        for column in range(on_grid.shape[1])
-        if abs(x - 4 * column) <= 5 and abs(y - 4 * row) <= 5
+        for row in range(grid.rows)
+        for column in range(grid.columns)
+        if abs(x - grid.offset - grid.stride * column) <= reach
+        and abs(y - grid.offset - grid.stride * row) <= reach
     ]
     return np.mean(covering, axis=0)
 
@@ -99,27 +94,46 @@ def literal_mean(on_grid: NDArray[np.float64], x: float, y: float) -> NDArray[np
 @given(
     rows=st.integers(1, 12),
     columns=st.integers(1, 12),
+    stride=st.sampled_from([4, 8, 16]),
+    offset=st.sampled_from([0.0, 3.5]),
     seed=st.integers(0, 1000),
     places=st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=5),
 )
-def test_neighbourhoods_agree_with_the_paper(
-    rows: int, columns: int, seed: int, places: list[tuple[float, float]]
+def test_a_flow_agrees_with_the_paper(
+    rows: int, columns: int, stride: int, offset: float, seed: int, places: list[tuple[float, float]]
 ) -> None:
     on_grid = np.random.default_rng(seed).normal(size=(rows, columns, 2))
+    grid = Grid(rows, columns, stride, offset)
+    flow = Flow(on_grid, np.zeros((rows, columns)), grid)
     # Eighths of a pixel are exact in floating point: box edges are met exactly, as by whole pixels.
     x, y = (
-        np.round(np.array(axis) * 8 * 4 * cells) / 8
+        offset + np.round(np.array(axis) * 8 * stride * cells) / 8
         for axis, cells in zip(zip(*places, strict=True), (columns, rows), strict=True)
     )
-    expected = [literal_mean(on_grid, *point) for point in zip(x, y, strict=True)]
-    np.testing.assert_allclose(Neighbourhoods(on_grid).mean(x, y), expected, atol=1e-10)
+    expected = [literal_mean(on_grid, grid, *point) for point in zip(x, y, strict=True)]
+    np.testing.assert_allclose(flow.displacement_at(x, y), expected, atol=1e-10)
 
 
-def test_cell_offsets_between_grids_of_other_shapes() -> None:
+def test_cell_offsets_between_grids_of_other_shapes_and_strides() -> None:
     # Source 2 x 3 cells, target 4 columns; the cell in row 1, column 2 goes to cell 13: row 3, column 1.
-    best = np.array([0, 1, 2, 4, 5, 13])
+    best, sure = torch.tensor([0, 1, 2, 4, 5, 13]), torch.zeros(6)
+    same = argmax_flow(best, sure, Grid(2, 3, 4.0), Grid(4, 4, 4.0))
     expected = [[[0, 0], [0, 0], [0, 0]], [[0, 0], [0, 0], [-4, 8]]]
-    np.testing.assert_array_equal(cell_offsets(best, (2, 3), 4), expected)
+    np.testing.assert_array_equal(same.displacement, expected)
+    # The same cells 8 pixels apart, the first at (3, 3): (3 + 8, 3 + 24) from (8, 4).
+    other = argmax_flow(best, sure, Grid(2, 3, 4.0), Grid(4, 4, 8.0, 3.0))
+    np.testing.assert_array_equal(other.displacement[1, 2], [3, 23])
+
+
+def test_confidence_is_never_above_one_or_below_zero() -> None:
+    """A mean from differences of sums over the whole grid: sums round, and it was off by as much."""
+    confidence = np.random.default_rng(0).uniform(0, 1, (60, 60))
+    confidence[30:, 30:], confidence[:30, 30:] = 1, 0
+    flow = Flow(np.zeros((60, 60, 2)), confidence, Grid(60, 60, 4.0))
+    y, x = np.mgrid[0:240, 0:240].astype(np.float64)
+    found = flow.confidence_at(x, y)
+    assert found.max() <= 1
+    assert found.min() >= 0
 
 
 @given(
@@ -133,11 +147,11 @@ def test_flow_and_confidence_agree_with_transfer(
     width: int, height: int, target: tuple[int, int], size: tuple[int, int], seed: int
 ) -> None:
     random = np.random.default_rng(seed)
-    rows, columns = -(-size[1] // 4), -(-size[0] // 4)
-    best = random.integers(0, rows * columns, rows * columns)
-    confidence = random.uniform(0, 1, rows * columns).astype(np.float32)
-    grids = ((rows, columns), (rows, columns))
-    any_match = Match(blank(width, height), blank(*target), best, confidence, grids, size, "", ())
+    grid = Grid(-(-size[1] // 4), -(-size[0] // 4), stride=4.0)
+    best = torch.from_numpy(random.integers(0, grid.cells, grid.cells))
+    confidence = torch.from_numpy(random.uniform(0, 1, grid.cells))
+    cells = argmax_flow(best, confidence, grid, grid)
+    any_match = Match(blank(width, height), blank(*target), cells, size, "")
     y, x = np.indices((height, width))
     pixels = np.stack([x, y], -1).reshape(-1, 2)
     moved = any_match.flow + np.stack([x, y], -1)
@@ -158,75 +172,15 @@ def test_a_large_photo_is_computed_in_strips(monkeypatch: pytest.MonkeyPatch) ->
 def test_key_points_are_the_most_confident_that_are_apart() -> None:
     confidence = np.zeros((16, 16), np.float32)
     confidence[3, 4], confidence[3, 5], confidence[12, 10] = 1.0, 0.9, 0.8  # the second is beside the first
-    points = hand_made((64, 64), blank(128, 64), blank(64, 64), confidence=confidence.flatten()).keypoints(2)
-    np.testing.assert_allclose(points, [[4 * 4 * 2, 3 * 4], [10 * 4 * 2, 12 * 4]])
-    assert len(hand_made((64, 64), blank(64, 64), blank(64, 64)).keypoints(40)) == 40
-
-
-def test_warp_by_an_affine_map() -> None:
-    """Where x' = x + 8, y' = y - 4 everywhere, the warped photo is the shifted photo."""
-    photo = texture(64, 64)
-    moved = hand_made((64, 64), Image.fromarray(photo), blank(64, 64), shift=(2, -1))
-    inner = [[x, y] for x in range(8, 50, 6) for y in range(10, 60, 6)]
-    warped = np.asarray(moved.warp(inner)).astype(int)
-    assert np.abs(warped[:60, 8:] - photo[4:, :-8]).max() <= 1
-    assert (warped[:, :7] == 0).all()
-    assert (warped[60:] == 0).all()
-
-
-def test_warp_between_photos_of_other_sizes() -> None:
-    """Photos of one ramp at other sizes: the warped source is the ramp in the target's size."""
-    ramp = np.broadcast_to(np.linspace(0, 200, 96)[None, :, None], (48, 96, 3))
-    same = hand_made((64, 64), Image.fromarray(ramp.astype(np.uint8)), blank(192, 60))
-    warped = np.asarray(same.warp([[x, y] for x in range(4, 92, 8) for y in range(4, 44, 8)])).astype(int)
-    assert warped.shape == (60, 192, 3)
-    x = np.arange(192) / 2  # of the source
-    expected = np.broadcast_to((x * 200 / 95)[None, :, None], warped.shape)
-    assert np.abs(warped - expected).max() <= 2
-
-
-def test_warp_in_strips_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    moved = hand_made((64, 64), Image.fromarray(texture(64, 64)), blank(50, 70), shift=(1, 1))
-    whole = np.asarray(moved.warp())
-    monkeypatch.setattr("dhpf.viz.warp.STRIP", 333)
-    np.testing.assert_array_equal(np.asarray(moved.warp()), whole)
-
-
-@pytest.mark.parametrize("points", [[[10, 10], [20, 20]], [[10, 10], [20, 20], [30, 30]], [[5, 5]] * 4])
-def test_warp_needs_three_points_off_a_line(points: list[list[int]]) -> None:
-    with pytest.raises(InputError, match=r"3 points whose matches do not lie on one line"):
-        hand_made((64, 64), blank(64, 64), blank(64, 64)).warp(points)
-
-
-@pytest.mark.parametrize("colour", ["white", "black"])
-def test_drawn_points_are_where_they_belong(colour: str) -> None:
-    confidence = np.full((16, 16), 0.2, np.float32)
-    confidence[:8] = 0.8  # the upper half is sure
-    drawn = hand_made((64, 64), blank(64, 64, colour), blank(128, 64, colour), (2, 0), confidence.flatten())
-    picture = np.asarray(drawn.draw([[16, 12], [40, 52]])).astype(int)
-    assert picture.shape[1] == HEIGHT + GAP + 2 * HEIGHT
-    scale, offset = HEIGHT / 64, HEIGHT + GAP
-    # Two cells are 8 of 64 input pixels: 16 of the target's 128.
-    sure, unsure = colours(np.array([1.0, 0.25]))
-    for (x, y), tint in (((16, 12), sure), ((40, 52), unsure)):
-        ends = (x * scale, y * scale), (offset + (2 * x + 16) * scale, y * scale)
-        for column, row in ends:
-            assert np.abs(picture[round(row), round(column)] - tint).max() <= 3
-    untouched = picture[round(30 * scale), 5]
-    assert (untouched == (255 if colour == "white" else 0)).all()
-
-
-@pytest.mark.parametrize("strength", [0.0, 1.0])
-@pytest.mark.parametrize("colour", ["white", "black"])
-def test_lines_stand_out_from_any_photo(colour: str, strength: float) -> None:
-    """Some pixel across a line has the contrast that the accessibility guidelines (WCAG) ask for, 3 to 1."""
-    confidence = np.full((16, 16), strength, np.float32)
-    drawn = hand_made((64, 64), blank(64, 64, colour), blank(64, 64, colour), (0, 0), confidence.flatten())
-    across = np.asarray(drawn.draw([[16, 32]]))[HEIGHT // 2 - 8 : HEIGHT // 2 + 8, HEIGHT // 2] / 255
-    linear = np.where(across <= 0.04, across / 12.92, ((across + 0.055) / 1.055) ** 2.4)
-    luminance = linear @ [0.2126, 0.7152, 0.0722]
-    contrast = 1.05 / (luminance.min() + 0.05) if colour == "white" else (luminance.max() + 0.05) / 0.05
-    assert contrast >= 3
+    points = hand_made((64, 64), blank(128, 64), blank(64, 64), confidence=confidence).keypoints(2)
+    peaks = resize_points([[4 * 4, 3 * 4], [10 * 4, 12 * 4]], (64, 64), (128, 64))
+    assert (np.abs(points - peaks) <= (2 * 8, 2 * 4)).all()  # within two cells
+    same = hand_made((64, 64), blank(64, 64), blank(64, 64))
+    assert len(same.keypoints(40)) == 40
+    assert len(same.keypoints(1)) == 1
+    for count in (0, -3):
+        with pytest.raises(InputError, match=rf"^{count} key points were asked for; wanted 1 or more"):
+            same.keypoints(count)
 
 
 def test_dictionary_has_what_the_json_file_promises() -> None:
@@ -238,7 +192,7 @@ def test_dictionary_has_what_the_json_file_promises() -> None:
         "target_size": [128, 128],
         "input_size": [64, 64],
         "source_points": [[20.0, 20.0], [30.0, 40.0]],
-        "target_points": [[48.0, 40.0], [68.0, 80.0]],
+        "target_points": [[48.5, 40.5], [68.5, 80.5]],
         "confidence": [0.5, 0.5],
         "layers": [2, 7],
         "layer_probability": None,
@@ -249,12 +203,12 @@ def test_dictionary_has_what_the_json_file_promises() -> None:
 def test_a_match_that_was_saved_has_no_scores_but_all_else(quick: Matcher, photo: Path) -> None:
     found = quick.match(photo, photo)
     assert found.scores([30, 20]).shape == (16, 16)
-    for again in (pickle.loads(pickle.dumps(found)), quick.match(photo, photo, evidence=False)):
+    for again in (pickle.loads(pickle.dumps(found)), quick.match(photo, photo, scores=False)):
         np.testing.assert_array_equal(again.transfer([[30, 20]]), found.transfer([[30, 20]]))
-        with pytest.raises(InputError, match=r"holds no evidence for scores: .* match the photos again"):
+        with pytest.raises(InputError, match=r"this match holds no scores: .* match the photos again"):
             again.scores([30, 20])
-    assert found.evidence is not None
-    assert len(pickle.dumps(found)) < found.evidence.nbytes / 4
+    assert found.match_scores is not None
+    assert len(pickle.dumps(found)) < found.match_scores.nbytes / 4
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +16,15 @@ from PIL import Image
 
 import dhpf
 from dhpf import InputError, Matcher
+from dhpf.backbones.base import Features
+from dhpf.grid import resize_points
 from dhpf.images import read_image
 from dhpf.matcher import check_device, check_size
+from dhpf.methods.base import Matches
+from dhpf.methods.hpf import HPF, HPFConfig
+from dhpf.methods.nearest import Nearest
+from tests.conftest import Ran
+from tests.test_own_backbone_and_method import TwoConvolutions
 
 GRID = np.stack(np.meshgrid(np.linspace(30, 220, 8), np.linspace(30, 220, 8)), -1).reshape(-1, 2)
 
@@ -52,7 +62,7 @@ def test_features_computed_once_give_the_same_match(quick: Matcher, chelsea: Ima
     direct = quick.match(chelsea, other)
     a, b = quick.features(chelsea), quick.features(other)
     for kept in (quick.match(a, b), quick.match(a, other), quick.match(chelsea, b)):
-        np.testing.assert_array_equal(kept.best, direct.best)
+        np.testing.assert_array_equal(kept.cells.displacement, direct.cells.displacement)
     assert a.nbytes == 300 * 256 * 3 + a.features.nbytes
 
 
@@ -68,13 +78,14 @@ FORMS: dict[str, Callable[[Path], Any]] = {
 @pytest.mark.parametrize("form", FORMS)
 def test_all_forms_of_a_photo_match_alike(quick: Matcher, photo: Path, form: str) -> None:
     lion = dhpf.sample("lion")
-    np.testing.assert_array_equal(quick.match(FORMS[form](photo), lion).best, quick.match(photo, lion).best)
+    given, expected = quick.match(FORMS[form](photo), lion), quick.match(photo, lion)
+    np.testing.assert_array_equal(given.cells.displacement, expected.cells.displacement)
 
 
 def test_points_are_pixels_of_the_original_photos(matcher: Matcher, chelsea: Image.Image) -> None:
     """The same photo twice as wide and four times as high: points scale with it."""
     same = matcher.match(chelsea, chelsea.resize((600, 1024)))
-    assert np.abs(same.transfer(GRID) / (2, 4) - GRID).max() < 4
+    assert np.abs(resize_points(same.transfer(GRID), (600, 1024), (300, 256)) - GRID).max() < 4
     assert same.flow.shape == (256, 300, 2)
 
 
@@ -85,13 +96,98 @@ def test_errors_say_which_photo(quick: Matcher, photo: Path) -> None:
         quick.match(np.zeros(3), photo)
 
 
-def test_features_of_another_matcher_are_refused(matcher: Matcher, quick: Matcher, photo: Path) -> None:
-    with pytest.raises(
-        InputError, match=r"source holds features of another matcher \(hpf-resnet50, 240 x 240\)"
-    ):
-        quick.match(matcher.features(photo), photo)
-    with pytest.raises(InputError, match=r"target holds features of another matcher"):
-        quick.match(photo, Matcher(quick.network, "other", 64).features(photo))
+@pytest.fixture
+def own() -> HPF:
+    """A method whose weights may be changed."""
+    return HPF(TwoConvolutions(), HPFConfig(layers=(0, 1)))
+
+
+class Darker(TwoConvolutions):
+    """The same weights on inputs that are normalised in another way."""
+
+    mean = (0.3, 0.3, 0.3)
+
+
+class Dilated(TwoConvolutions):
+    """The same weights, put together in another way."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.second.padding = self.second.dilation = (2, 2)
+
+
+def other_matchers(method: HPF) -> dict[str, Matcher]:
+    changed = copy.deepcopy(method)
+    changed.backbone.get_parameter("second.weight")[0, 0, 0, 0] += 1e-3
+    others = {
+        "a changed weight": changed,
+        "another config": HPF(method.backbone, HPFConfig(layers=(0, 1), revote=True)),
+        "another method": Nearest(method.backbone),
+        "another input": HPF(Darker(), method.config),
+        "another network with the same weights": HPF(Dilated(), method.config),
+    }
+    sizes = {"another size": Matcher(method, "other", (96, 64))}
+    return {name: Matcher(other, "other", 64) for name, other in others.items()} | sizes
+
+
+def test_features_of_another_matcher_are_refused(own: HPF, photo: Path) -> None:
+    matcher = Matcher(own, "mine", 64)
+    features = matcher.features(photo)
+    for name, other in other_matchers(own).items():
+        with pytest.raises(
+            InputError, match=r"^source holds features of another matcher: .* of this other at"
+        ):
+            pytest.fail(f"took those of {name}: {other.match(features, photo)}")
+    with pytest.raises(InputError, match=r"^target holds features of another matcher"):
+        matcher.match(photo, Matcher(own, "mine", 96).features(photo))
+    elsewhere = replace(features, device="cuda:0")
+    with pytest.raises(InputError, match=r"^source holds features on cuda:0; this matcher computes on cpu"):
+        matcher.match(elsewhere, photo)
+
+
+def test_features_of_an_equal_matcher_are_taken(own: HPF, photo: Path) -> None:
+    features, again = Matcher(own, "mine", 64).features(photo), Matcher(copy.deepcopy(own), "same", 64)
+    assert again.match(features, photo).model == "same"
+
+
+@pytest.mark.parametrize("part", ["displacement", "confidence", "probability"])
+def test_values_that_are_no_numbers_go_no_further(own: HPF, photo: Path, part: str) -> None:
+    class Spoilt(HPF):
+        def match(self, a: Features, b: Features, *, matrix_bytes: int | None = None) -> Matches:
+            found = super().match(a, b)
+            if part == "probability":
+                return found._replace(layer_probability=torch.tensor([0.5, torch.nan]))
+            getattr(found.flow, part)[1, 1] = np.nan
+            return found
+
+    with pytest.raises(InputError, match=r"^spoilt computes values that are infinite or no numbers"):
+        Matcher(Spoilt(own.backbone, own.config), "spoilt", 64).match(photo, photo)
+
+
+class Patches(TwoConvolutions):
+    """As a vision transformer: sides are multiples of 14."""
+
+    multiple = 14
+
+
+def test_sizes_are_rounded_to_what_the_backbone_takes(photo: Path) -> None:
+    for given, taken in (((240, 240), (238, 238)), ((1024, 32), (1022, 28)), (70, (70, 70)), (77, (84, 84))):
+        matcher = Matcher(Nearest(Patches()), "patches", given)
+        assert matcher.size == taken
+        assert matcher.match(photo, photo).size == taken
+
+
+def test_the_command_line_notes_a_size_that_was_rounded(
+    command: Callable[..., Ran], photo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dhpf.matcher.load_method", lambda *_: Nearest(Patches()))
+    arguments = ["match", photo, photo, "--json", tmp_path / "m.json"]
+    rounded = command(*arguments, "--size", "100x70")
+    assert rounded.code == 0
+    assert rounded.err == "dhpf: note: input of 98x70, as this model takes multiples of 14\n"
+    assert json.loads((tmp_path / "m.json").read_text())["input_size"] == [98, 70]
+    assert command(*arguments, "--size", "98x70").err == ""
+    assert command(*arguments).err == ""  # nobody asked for a size
 
 
 @pytest.mark.parametrize(
@@ -121,7 +217,7 @@ def test_cuda_without_cuda() -> None:
 
 
 def test_a_bad_device_is_found_before_weights_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dhpf.matcher.load_network", lambda *_: pytest.fail("weights were read"))
+    monkeypatch.setattr("dhpf.matcher.load_method", lambda *_: pytest.fail("weights were read"))
     with pytest.raises(InputError):
         dhpf.load("hpf-resnet101", device="nonsense")
     with pytest.raises(InputError):

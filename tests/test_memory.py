@@ -29,7 +29,7 @@ KINDS = {
     "asked for": ("from dhpf.memory import return_freed_memory", "work(); return_freed_memory()"),
     "after a job of the page": (
         "import asyncio; from dhpf.web.jobs import Jobs",
-        "jobs = Jobs(1); asyncio.run(jobs.run(work)); jobs.close()",
+        "jobs = Jobs(1); asyncio.run(jobs.run('', work)); jobs.close()",
     ),
 }
 

@@ -29,6 +29,8 @@ def test_names_count_from_the_list(tmp_path: Path) -> None:
         Job(1, Path("/c.png"), tmp_path / "sub" / "d.png", tmp_path / "p.json"),
     )
     assert [job.name for job in listed.jobs] == ["000000_a_b", "000001_c_d"]
+    assert listed.jobs[0].inputs == [tmp_path / "a.jpg", tmp_path / "b.jpg"]
+    assert listed.jobs[1].inputs == [Path("/c.png"), tmp_path / "sub" / "d.png", tmp_path / "p.json"]
 
 
 def test_all_pairs_of_a_folder(tmp_path: Path) -> None:
@@ -47,7 +49,8 @@ def test_all_pairs_of_a_folder(tmp_path: Path) -> None:
         ("source,target\n", "holds no pairs"),
         ("a,b\n1,2\n", "line 2: wanted columns source and target"),
         ("source,target\na,b\n\nc,\n", "line 4: wanted columns source and target, both filled"),
-        ("source,target\na,b\x00" + "c" * 200_000, "cannot be read as CSV"),
+        ("source,target\na,b" + "c" * 200_000, "cannot be read as CSV"),
+        ("source,target\na,b\0", "is not text in UTF-8; wanted a list of pairs"),
     ],
 )
 def test_bad_lists_are_named(tmp_path: Path, text: str, complaint: str) -> None:
@@ -62,8 +65,10 @@ def test_what_is_no_list(tmp_path: Path) -> None:
         read_jobs(tmp_path)
     binary = tmp_path / "photo.csv"
     binary.write_bytes(b"\xff\xd8\xff\xe0" * 20)
-    with pytest.raises(InputError, match=r"cannot be read as CSV"):
+    with pytest.raises(InputError, match=r"is not text in UTF-8; wanted a list of pairs"):
         read_jobs(binary)
+    with pytest.raises(InputError, match=r"/dev/zero is a device or a pipe; wanted a list of pairs"):
+        read_jobs(Path("/dev/zero"))
 
 
 def test_long_names_make_short_results() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -44,7 +45,8 @@ def test_places_in_the_target_are_read_from_the_same_files(tmp_path: Path) -> No
         ("a.json", "[[1, 2], [NaN, 2]]", "point 2 is [nan, 2]; wanted two finite numbers"),
         ("a.json", "[[1e999, 2]]", "point 1 is [inf, 2]"),
         ("a.json", f"[[{'9' * 400}, 2]]", "point 1 is [99"),
-        ("a.json", f"[[{'9' * 5000}, 2]]", "wanted [[x, y], ...]"),
+        ("a.json", f"[[{'9' * 5000}, 2]]", "too long a number for a points file"),
+        ("a.json", '[["\\ud800", 2]]', "point 1 is ['\\ud800', 2]"),
         ("a.json", "[[1, 2, 3]]", "point 1 is [1, 2, 3]"),
         ("a.json", "[1, 2]", "point 1 is 1;"),
         ("a.json", '["12"]', "point 1 is '12'"),
@@ -56,13 +58,16 @@ def test_places_in_the_target_are_read_from_the_same_files(tmp_path: Path) -> No
         ("a.json", "[]", "holds no points"),
         ("a.json", "[[1, 2]", "not valid JSON (line 1"),
         ("a.json", "", "not valid JSON"),
-        ("a.json", "[" * 100_000, "wanted [[x, y], ...]"),
+        ("a.json", "[" * 100_000, "nests too deeply"),
+        ("a.json", '{"points": [[' + "[" * 100_000, "nests too deeply"),
         ("a.csv", "x,y\n", "holds no points"),
         ("a.csv", "1,2\nnan,3\n", "point 2 is ['nan', '3']"),
         ("a.csv", "1;2\n", "point 1 is ['1;2']"),
         ("a.csv", "1\n", "point 1 is ['1']"),
         ("a.csv", "a,b\n", "point 1 is ['a', 'b']"),
         ("a.csv", "1," + "9" * 200_000, "not valid CSV"),
+        ("a.csv", "1," + "9" * 400, "point 1 is ['1', '9"),
+        ("a.csv", "1,2\0", "is not text"),
     ],
 )
 def test_bad_points_files_are_named_in_one_short_line(
@@ -82,8 +87,17 @@ def test_bad_points_files_are_named_in_one_short_line(
 def test_files_that_are_not_there_or_not_text(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no such points file: .*none.json"):
         read_points(tmp_path / "none.json")
-    with pytest.raises(InputError, match=r"cannot be read: Is a directory"):
+    with pytest.raises(InputError, match=r"is a folder; wanted a points file"):
         read_points(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    for endless in (Path("/dev/zero"), tmp_path / "pipe"):
+        with pytest.raises(InputError, match=r"is a device or a pipe; wanted a points file"):
+            read_points(endless)
+    large = tmp_path / "large.csv"
+    with large.open("wb") as stream:
+        stream.truncate(2**40)
+    with pytest.raises(InputError, match=r"large\.csv is too large for a points file"):
+        read_points(large)
     binary = tmp_path / "photo.json"
     binary.write_bytes(bytes(range(256)))
     with pytest.raises(InputError, match=r"is not text"):
@@ -91,7 +105,8 @@ def test_files_that_are_not_there_or_not_text(tmp_path: Path) -> None:
 
 
 def test_points_on_the_edge_are_inside() -> None:
-    corners = [[0, 0], [60, 0], [0, 40], [60, 40], [30.5, 20.25]]
+    """Pixels reach from -0.5 to 59.5; tools that count corners say 0 to 60."""
+    corners = [[-0.5, -0.5], [0, 0], [59.5, -0.5], [60, 0], [-0.5, 39.5], [0, 40], [60, 40], [30.5, 20.25]]
     np.testing.assert_array_equal(check_points(corners, (60, 40)), corners)
     assert check_points([], (60, 40)).shape == (0, 2)
 
@@ -101,7 +116,9 @@ def test_points_on_the_edge_are_inside() -> None:
     [
         ([[1, 2], [61, 2]], r"point 2 at \(61, 2\) lies outside the source photo of 60 x 40 pixels"),
         ([[1, 41]], "outside"),
-        ([[-0.5, 2]], r"point 1 at \(-0.5, 2\)"),
+        ([[-0.6, 2]], r"point 1 at \(-0.6, 2\)"),
+        ([[1, -0.6]], r"point 1 at \(1, -0.6\)"),
+        ([[60.1, 2]], "outside"),
         ([[1, 2], [3, float("nan")]], r"point 2 is \(3.0, nan\); coordinates must be finite"),
         ([[float("-inf"), 2]], "finite"),
         ([1, 2], r"shape \(2,\); wanted \(K, 2\)"),

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import pickle
 import threading
+import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -18,13 +18,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from dhpf import InputError
-from dhpf.model import weights
-from dhpf.model.backbone import ResNet
-from dhpf.model.checkpoint import read_metadata
-from dhpf.model.models import DEFAULT_MODEL, HEADS, LAYERS, MODELS, PASCAL_CLEAN
-from dhpf.model.weights import ASSETS, BACKBONES, load_backbone, read_state
-from dhpf.train.config import make_config
-from dhpf.train.recipe import read_recipe
+from dhpf.backbones import weights
+from dhpf.backbones.state import load_strictly, read_state
+from dhpf.backbones.weights import ASSETS, BACKBONES, load_backbone
 
 BUNDLED = BACKBONES["resnet50-msra"]
 CONTENT = b"these bytes stand for weights"
@@ -63,15 +59,6 @@ def files(folder: Path) -> list[str]:
 
 def test_the_bundled_file_is_the_one_that_is_named() -> None:
     assert hashlib.sha256((ASSETS / BUNDLED.source).read_bytes()).hexdigest() == BUNDLED.sha256
-
-
-def test_every_model_names_a_backbone_and_layers_that_it_has() -> None:
-    assert DEFAULT_MODEL in MODELS
-    assert BACKBONES[MODELS[DEFAULT_MODEL].backbone].bundled
-    for model in MODELS.values():
-        with torch.device("meta"):
-            blocks = len(ResNet(BACKBONES[model.backbone].depth).channels)
-        assert all(0 <= layer < blocks for layer in model.layers)
 
 
 def test_download_once(server: str, home: Path) -> None:
@@ -164,14 +151,14 @@ IMAGE = torch.randn(1, 3, 32, 32, generator=torch.Generator().manual_seed(0))
 
 
 @pytest.fixture(scope="module")
-def blocks() -> list[torch.Tensor]:
+def blocks() -> dict[int, torch.Tensor]:
     """What the bundled network makes of an image."""
     return load_backbone("resnet50-msra")(IMAGE)
 
 
 @pytest.mark.parametrize("form", ["plain", "with fc", "state_dict", "safetensors", "counters"])
 def test_local_files(
-    tmp_path: Path, state: dict[str, torch.Tensor], blocks: list[torch.Tensor], form: str
+    tmp_path: Path, state: dict[str, torch.Tensor], blocks: dict[int, torch.Tensor], form: str
 ) -> None:
     """With a classifier, as torchvision's have, or wrapped, as trainers write them: the same network."""
     path = tmp_path / ("net.safetensors" if form == "safetensors" else "net.pth")
@@ -184,8 +171,9 @@ def test_local_files(
         torch.save({**state, "bn1.num_batches_tracked": torch.tensor(7)}, path)
     else:
         torch.save({**state, **(classifier if form == "with fc" else {})}, path)
-    for given, wanted in zip(load_backbone("resnet50-msra", path)(IMAGE), blocks, strict=True):
-        assert torch.equal(given, wanted)
+    given = load_backbone("resnet50-msra", path)(IMAGE)
+    assert list(given) == list(blocks) == list(range(17))
+    assert all(torch.equal(given[layer], wanted) for layer, wanted in blocks.items())
 
 
 def test_weights_of_another_network(tmp_path: Path, state: dict[str, torch.Tensor]) -> None:
@@ -198,9 +186,25 @@ def test_weights_of_another_network(tmp_path: Path, state: dict[str, torch.Tenso
     torch.save({**state, "bn1.bias": torch.zeros(64, dtype=torch.int64)}, path)
     with pytest.raises(InputError, match=r"bn1.bias holds torch.int64, wanted floats"):
         load_backbone("resnet50", path)
-    torch.save({**state, "bn1.bias": torch.full((64,), torch.nan)}, path)
-    with pytest.raises(InputError, match=r"bn1.bias holds values that are infinite or no numbers"):
-        load_backbone("resnet50", path)
+    for wrong in (torch.nan, 1e300):  # the second is infinite in float32
+        torch.save({**state, "bn1.bias": torch.full((64,), wrong, dtype=torch.float64)}, path)
+        with pytest.raises(InputError, match=r"bn1.bias holds values that are infinite or no numbers"):
+            load_backbone("resnet50", path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"conv1.weight": torch.full((64, 3, 7, 7), 3e38)}, id="overflow"),
+        pytest.param({"bn1.running_var": torch.full((64,), -1.0)}, id="negative variance"),
+    ],
+)
+def test_finite_weights_that_compute_no_numbers(
+    tmp_path: Path, state: dict[str, torch.Tensor], change: dict[str, torch.Tensor]
+) -> None:
+    save_file({**state, **change}, tmp_path / "net.safetensors")
+    with pytest.raises(InputError, match=r"computes values that are infinite or no numbers; get it again"):
+        load_backbone("resnet50-msra", tmp_path / "net.safetensors")
 
 
 class Bomb:
@@ -225,16 +229,81 @@ def test_code_in_a_file_is_not_run(tmp_path: Path, kind: str) -> None:
     assert not witness.exists()
 
 
+class Filler:
+    """Pickled, a few bytes that fill memory when they are read, which torch allows."""
+
+    def __reduce__(self) -> tuple[object, tuple[int]]:
+        return bytearray, (10**9,)
+
+
 def test_files_that_hold_something_else(tmp_path: Path) -> None:
     path = tmp_path / "net.pth"
     for content in ([1, 2], {"a": 1}, {1: torch.zeros(1)}, torch.zeros(3)):
         torch.save(content, path)
         with pytest.raises(InputError, match=r"does not hold a dictionary of tensors"):
             read_state(path)
+    for more in (torch.eye(3).to_sparse(), torch.empty(3, device="meta"), Filler()):
+        torch.save({"a": more}, path)
+        with pytest.raises(InputError, match=r"net\.pth is not a weights file that can be read safely"):
+            read_state(path)
     with pytest.raises(InputError, match=r"no such weights file"):
         read_state(tmp_path / "none.pth")
     with pytest.raises(InputError, match=r"no such weights file"):
         read_state(tmp_path)
+    os.mkfifo(tmp_path / "pipe.pth")
+    with pytest.raises(InputError, match=r"no such weights file"):
+        read_state(tmp_path / "pipe.pth")
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_both_formats_of_torch_are_read(tmp_path: Path, zipped: bool) -> None:
+    path, state = tmp_path / "net.pth", torch.nn.BatchNorm2d(3).state_dict()
+    given = {"state_dict": state, "epoch": 3, "names": ["a"], "weight": torch.nn.Parameter(torch.ones(2))}
+    torch.save(given, path, _use_new_zipfile_serialization=zipped)
+    assert read_state(path).keys() == state.keys()
+    torch.save({"a": Filler()}, path, _use_new_zipfile_serialization=zipped)
+    with pytest.raises(InputError, match=r"net\.pth is not a weights file that can be read safely"):
+        read_state(path)
+
+
+@pytest.mark.parametrize("ending", [".pth", ".safetensors"])
+def test_sizes_are_bounded_before_memory_is_taken(tmp_path: Path, ending: str) -> None:
+    """A file that takes no room on the disc."""
+    path = tmp_path / f"net{ending}"
+    with path.open("wb") as stream:
+        stream.truncate(2**40)
+    with pytest.raises(InputError, match=r"is too large for such weights; wanted at most 256 MB"):
+        read_state(path)
+    with pytest.raises(InputError, match=r"is too large for such weights; wanted at most \d+ MB"):
+        load_backbone("resnet50", path)
+
+
+def test_a_packed_file_is_not_larger_than_it_looks(tmp_path: Path) -> None:
+    plain, packed = tmp_path / "plain.pth", tmp_path / "packed.pth"
+    torch.save({"a": torch.zeros(100_000)}, plain)
+    with zipfile.ZipFile(plain) as source, zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as target:
+        for member in source.infolist():
+            target.writestr(member.filename, source.read(member))
+    assert packed.stat().st_size < plain.stat().st_size / 100
+    with pytest.raises(InputError, match=r"packed\.pth is not a weights file that can be read safely"):
+        read_state(packed)
+
+
+def test_tensors_that_share_memory_are_not_larger_than_they_look(tmp_path: Path) -> None:
+    path = tmp_path / "net.pth"
+    torch.save({"a": torch.zeros(1).expand(10**5, 10**5)}, path)
+    assert path.stat().st_size < 10_000
+    with pytest.raises(InputError, match=r"is too large for such weights"):
+        read_state(path)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.complex64, torch.float8_e4m3fn])
+def test_weights_are_floats(dtype: torch.dtype) -> None:
+    layer = torch.nn.Linear(2, 2, bias=False)
+    with pytest.raises(InputError, match=r"^no: weight holds torch\.\w+, wanted floats"):
+        load_strictly(layer, {"weight": torch.ones(2, 2).to(dtype)}, "no")
+    load_strictly(layer, {"weight": torch.ones(2, 2, dtype=torch.bfloat16)}, "no")
+    assert torch.equal(layer.weight, torch.ones(2, 2))
 
 
 @pytest.mark.parametrize("ending", [".pth", ".safetensors"])
@@ -250,31 +319,3 @@ def test_cut_off_files(tmp_path: Path, ending: str, share: float) -> None:
     path.write_bytes(content[: int(len(content) * share)])
     with pytest.raises(InputError, match=r"is not a weights file that can be read safely, or it is damaged"):
         read_state(path)
-
-
-def three(pck: dict[str, float]) -> str:
-    return " / ".join(f"{pck[alpha]:.1f}" for alpha in ("0.05", "0.1", "0.15"))
-
-
-def test_trained_heads_say_how_they_were_made() -> None:
-    trained = [entry for entry in MODELS.values() if entry.training is not None]
-    assert {entry.head for entry in trained} == set(HEADS.glob("*.safetensors"))
-    for entry in trained:
-        metadata = read_metadata(entry.head)
-        recipe = Path(__file__).parent.parent / "recipes" / entry.training.recipe
-        assert make_config(json.loads(metadata["config"]), str(entry.head)) == read_recipe(recipe)
-        assert (metadata["commit"], metadata["backbone"]) == (entry.training.commit, entry.backbone)
-        assert len(metadata["training_images"].splitlines()) > 100
-
-
-def test_the_figures_of_a_model_are_those_on_record() -> None:
-    results = Path(__file__).parent.parent / "benchmarks" / "results"
-    endings = ("pf-pascal_{}", "pf-willow_{}", "pf-willow_{}_legacy")
-    for entry in MODELS.values():
-        for ending, shown in zip(endings, entry.figures.values(), strict=False):
-            found = json.loads((results / f"{ending.format(entry.name)}.json").read_text())["result"]
-            assert shown == three(found["pck"])
-            if entry.training is not None and ending.startswith("pf-pascal"):
-                assert entry.figures[PASCAL_CLEAN].startswith(three(found["leak_free"]["pck"]))
-                assert entry.figures[LAYERS] == f"{found['average_layers']:.1f}"
-    assert MODELS[DEFAULT_MODEL].figures

@@ -2,58 +2,49 @@
 
 from __future__ import annotations
 
-import ast
+import inspect
 import re
-from pathlib import Path
-from typing import Any
-
-from mkdocs.config.defaults import MkDocsConfig
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Any, get_type_hints
 
 MARK = "<!-- settings -->"
-CODE = Path("src/dhpf/train/config.py")
-COMMENT = re.compile(r"  # (.+)$")
+COMMENT = re.compile(r"^    (\w+): .*  # (.+)$", re.MULTILINE)
 
 
-def on_page_markdown(markdown: str, config: MkDocsConfig, **_: Any) -> str:
+def on_page_markdown(markdown: str, **_: Any) -> str:
     """Put the tables in the place of their mark."""
-    if MARK not in markdown:
-        return markdown
-    text = (Path(config.docs_dir).parent / CODE).read_text(encoding="utf-8")
-    return markdown.replace(MARK, "\n\n".join(tables(text)))
+    return markdown.replace(MARK, "\n\n".join(tables())) if MARK in markdown else markdown
 
 
-def tables(text: str) -> list[str]:
-    """One table for each section of a recipe, the first for what stands above all sections."""
-    classes = {node.name: node for node in ast.parse(text).body if isinstance(node, ast.ClassDef)}
-    lines = text.splitlines()
-    sections = {"": classes["Config"]}
-    for key, kind, _, _ in fields(classes["Config"], lines):
-        if kind in classes:
-            sections[f"{key}."] = classes[kind]
-    made = []
-    for prefix, section in sections.items():
-        rows = [
-            f"| `{prefix}{key}` | `{default}` | {meaning} |"
-            for key, kind, default, meaning in fields(section, lines)
-            if kind not in classes
-        ]
-        title = f"{ast.get_docstring(section)}"
-        made.append("\n".join([f"**{title}**", "", "| Key | Default | |", "|---|---|---|", *rows]))
+def tables() -> list[str]:
+    """One table for each section of a recipe of DHPF, the first for what stands above all sections."""
+    from dhpf.methods.dhpf import DHPF
+    from dhpf.train.config import config_of
+
+    recipe = config_of(DHPF)
+    hints = get_type_hints(recipe)
+    sections = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+    made = [table("", recipe, "A whole recipe.", skip=sections)]
+    for name, kind in sections.items():
+        made.append(table(f"{name}.", kind, inspect.getdoc(kind) or "", skip={}))
     return made
 
 
-def fields(section: ast.ClassDef, lines: list[str]) -> list[tuple[str, str, str, str]]:
-    """Name, type, default and meaning of each field."""
-    found = []
-    for node in section.body:
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
-            comment = COMMENT.search(lines[(node.end_lineno or node.lineno) - 1])
-            default = ast.unparse(node.value)
-            default = default if isinstance(node.value, ast.Call) else toml(ast.literal_eval(default))
-            found.append(
-                (node.target.id, ast.unparse(node.annotation), default, comment[1] if comment else "")
-            )
-    return found
+def table(prefix: str, kind: type[Any], title: str, skip: dict[str, Any]) -> str:
+    """Key, default and meaning of each field; the meaning is the comment behind it."""
+    sources = [inspect.getsource(base) for base in kind.__mro__[:-1] if base.__module__ != "types"]
+    meanings = dict(found for source in reversed(sources) for found in COMMENT.findall(source))
+    rows = [
+        f"| `{prefix}{one.name}` | `{toml(default(one))}` | {meanings.get(one.name, '')} |"
+        for one in fields(kind)
+        if one.name not in skip
+    ]
+    return "\n".join([f"**{title}**", "", "| Key | Default | |", "|---|---|---|", *rows])
+
+
+def default(one: Any) -> Any:
+    """Of a field."""
+    return one.default_factory() if one.default is MISSING else one.default
 
 
 def toml(value: object) -> str:

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .errors import InputError
     from .match import Match
-    from .matcher import Matcher, PhotoFeatures, load
+    from .matcher import ImageFeatures, Matcher, load
     from .samples import sample
 
 __version__ = "0.1.0"
-__all__ = ["InputError", "Match", "Matcher", "PhotoFeatures", "load", "sample"]
+__all__ = ["ImageFeatures", "InputError", "Match", "Matcher", "load", "sample"]
 
 _HOME = {
+    "ImageFeatures": "matcher",
     "InputError": "errors",
     "Match": "match",
     "Matcher": "matcher",
-    "PhotoFeatures": "matcher",
     "load": "matcher",
     "sample": "samples",
 }

@@ -15,7 +15,9 @@ class InputError(ValueError):
 
 
 def unknown(kind: str, given: str, known: Iterable[str]) -> InputError:
-    """The error for a name that is not known; it names the nearest that is."""
+    """The error for a name that is not known; it names the nearest that is, if one is near."""
     names = list(known)
-    near = difflib.get_close_matches(given.lower(), names, n=1, cutoff=0.0)[0]
-    return InputError(f"unknown {kind} '{given}': did you mean '{near}'? Known: {', '.join(names)}")
+    same = [name for name in names if name.rpartition("/")[2] == given]
+    near = same or difflib.get_close_matches(given.lower(), names, n=1, cutoff=0.6)
+    advice = f": did you mean '{near[0]}'? Known: " if near else "; known: "
+    return InputError(f"unknown {kind} '{given}'{advice}{', '.join(names)}")

@@ -1,12 +1,21 @@
-"""Anything a user calls an image -> an upright RGB photo, or an error that says what is wrong."""
+"""Anything a user calls an image -> an upright RGB image, or an error that says what is wrong.
+
+This is the only code of the package that opens image files.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
+import re
 import sys
+import threading
 import warnings
+from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +28,11 @@ if TYPE_CHECKING:
 
 ImageLike: TypeAlias = "str | os.PathLike[str] | Image.Image | NDArray[Any] | torch.Tensor"
 
+# All else is refused: Pillow knows formats that start other programs (EPS) or that nobody takes photos in.
+FORMATS = ("JPEG", "PNG", "WEBP", "TIFF", "BMP", "GIF", "PPM")
 SMALLEST_SIDE = 8  # pixels; less than that has nothing to match
 MOST_PIXELS = 64_000_000
+MOST_BYTES = 1_000_000_000  # of a file
 SLACK = 1e-3  # floats may stray from [0, 1] by as much, which resampling does to them
 
 TURNS = {  # how to undo each EXIF orientation
@@ -32,13 +44,12 @@ TURNS = {  # how to undo each EXIF orientation
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
-
-MEAN = (0.485, 0.456, 0.406)
-DEVIATION = (0.229, 0.224, 0.225)
+SIDEWAYS = (5, 6, 7, 8)  # orientations that exchange width and height
+WEB_ADDRESS = re.compile(r"([a-zA-Z][\w+.-]+):/+(.+)")  # a path may have lost one of the slashes
 
 
 def read_image(image: ImageLike, name: str = "image") -> Image.Image:
-    """Read a photo as upright 8-bit RGB; what is transparent becomes white.
+    """Read an image as upright 8-bit RGB; what is transparent becomes white.
 
     Parameters
     ----------
@@ -50,7 +61,8 @@ def read_image(image: ImageLike, name: str = "image") -> Image.Image:
         What to call it in errors, where it is not a file.
     """
     if isinstance(image, (str, os.PathLike)):
-        return _read_file(Path(image))
+        with open_image(Path(image)) as opened:
+            return _upright_rgb(opened, str(image))
     if isinstance(image, np.ndarray):
         return _from_array(image, name)
     if isinstance(image, Image.Image):
@@ -62,46 +74,129 @@ def read_image(image: ImageLike, name: str = "image") -> Image.Image:
     raise InputError(f"{name} is a {type(image).__name__}; give a path, PIL image, NumPy array or tensor")
 
 
-def to_input(photo: Image.Image, size: tuple[int, int]) -> torch.Tensor:
-    """Resize an RGB photo to ``size`` (width, height) and normalise: (1, 3, height, width), float32."""
+def decode_image(content: bytes, name: str) -> Image.Image:
+    """Read an image from the bytes of a file, as :func:`read_image` does from the file."""
+    with _opened(io.BytesIO(content), name) as opened:
+        return _upright_rgb(opened, name)
+
+
+def read_size(path: Path) -> tuple[int, int]:
+    """Width and height of the upright image, without decoding it where its header tells them."""
+    try:
+        stat = path.stat()
+    except (OSError, ValueError):  # the reader says what is wrong
+        return _read_size(path, 0, 0)
+    return _read_size(path, stat.st_mtime_ns, stat.st_size)
+
+
+@lru_cache(maxsize=1 << 16)  # training asks again in every epoch
+def _read_size(path: Path, changed: int, length: int) -> tuple[int, int]:
+    with open_image(path) as image:
+        if image.format in ("PNG", "TIFF"):  # may state the orientation behind the pixels, or turn themselves
+            image.load()
+        width, height = image.size
+        return (height, width) if _orientation(image) in SIDEWAYS else (width, height)
+
+
+def to_input(
+    image: Image.Image,
+    size: tuple[int, int],
+    mean: tuple[float, float, float],
+    std: tuple[float, float, float],
+) -> torch.Tensor:
+    """Resize an RGB image to ``size`` (width, height) and normalise: (1, 3, height, width), float32."""
     import torch
 
-    resized = np.asarray(photo.resize(size, Image.Resampling.BILINEAR), np.float32) / 255
-    normalised = (resized - np.array(MEAN, np.float32)) / np.array(DEVIATION, np.float32)
+    resized = np.asarray(image.resize(size, Image.Resampling.BILINEAR), np.float32) / 255
+    normalised = (resized - np.array(mean, np.float32)) / np.array(std, np.float32)
     return torch.from_numpy(normalised).permute(2, 0, 1)[None]
 
 
-def _read_file(path: Path) -> Image.Image:
+@contextlib.contextmanager
+def open_image(path: Path) -> Iterator[Image.Image]:
+    """Open a file of an accepted format and size, not yet decoded; all that fails is one line.
+
+    Class maps need it, whose values are not colours; all others call :func:`read_image`.
+    """
     try:
-        if not path.exists():
-            raise InputError(f"no such image: {path}")
-        if not path.is_file():
-            raise InputError(
-                f"{path} is a {'folder' if path.is_dir() else 'device or a pipe'}; give an image file"
-            )
-        if path.stat().st_size == 0:
-            raise InputError(f"{path} is empty; give an image file")
-        with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore"
-            )  # our own limit on the size is lower, and other oddities are harmless
-            with Image.open(path) as opened:
-                if opened.format == "EPS":  # a program, not a photo: decoding would run another program
-                    raise UnidentifiedImageError
-                _check_size(opened.size, str(path))
-                return _upright_rgb(opened, str(path))
-    except InputError:
-        raise
-    except UnidentifiedImageError:
-        raise InputError(f"{path} is not an image that can be read; JPEG, PNG, WebP, TIFF ... are") from None
-    except Image.DecompressionBombError:
-        raise InputError(
-            f"{path} is too large: at most {MOST_PIXELS:,} pixels; make it smaller first"
-        ) from None
+        _check_file(path)
+        with path.open("rb") as file, _opened(file, str(path)) as opened:
+            yield opened
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
-    except Exception as error:
-        raise _damaged(str(path), error) from None
+
+
+def _check_file(path: Path) -> None:
+    if not path.exists():
+        if address := WEB_ADDRESS.fullmatch(str(path)):
+            scheme, rest = address.groups()
+            raise InputError(f"{scheme}://{rest} is a web address; download the image and give the file")
+        raise InputError(f"no such image: {path}")
+    if not path.is_file():  # a pipe or a device could make us wait for ever
+        kind = "folder" if path.is_dir() else "device or a pipe"
+        raise InputError(f"{path} is a {kind}; give an image file")
+    length = path.stat().st_size
+    if length > MOST_BYTES:
+        raise InputError(f"{path} is too large: {length:,} bytes, at most {MOST_BYTES:,}")
+
+
+class _Quiet:
+    """No warnings of Pillow while any thread reads: our limit on the size is lower, other oddities harmless.
+
+    Filters of warnings belong to the whole process: the first reader sets them, the last one sets them back.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._readers, self._filters = threading.Lock(), 0, contextlib.ExitStack()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._readers == 0:
+                self._filters.enter_context(warnings.catch_warnings())
+                warnings.simplefilter("ignore")
+            self._readers += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._readers -= 1
+            if self._readers == 0:
+                self._filters.close()
+
+
+_QUIET = _Quiet()
+
+
+@contextlib.contextmanager
+def _opened(file: IO[bytes], name: str) -> Iterator[Image.Image]:
+    header = file.read(12)
+    if not header:
+        raise InputError(f"{name} is empty; give an image file")
+    try:
+        with _QUIET, Image.open(file, formats=_formats(header)) as opened:
+            _check_size(opened.size, name)
+            yield opened
+    except (InputError, MemoryError):
+        raise
+    except UnidentifiedImageError:
+        if header[4:8] == b"ftyp":
+            message = f"{name} is a HEIC or AVIF image that cannot be read; save it as JPEG or PNG first"
+        else:
+            message = f"{name} is not an image that can be read; {', '.join(FORMATS)} are"
+        raise InputError(message) from None
+    except Image.DecompressionBombError:
+        raise InputError(
+            f"{name} is too large: at most {MOST_PIXELS:,} pixels; make it smaller first"
+        ) from None
+    except Exception as error:  # decoders raise many kinds on damaged data
+        raise _damaged(name, error) from None
+
+
+def _formats(header: bytes) -> tuple[str, ...]:
+    """The formats that a file may have."""
+    if header[4:8] != b"ftyp":
+        return FORMATS
+    Image.init()  # HEIC or AVIF; the latter is read if this Pillow can
+    return ("AVIF",) if "AVIF" in Image.OPEN else ()
 
 
 def _damaged(name: str, error: Exception) -> InputError:
@@ -119,11 +214,7 @@ def _check_size(size: tuple[int, int], name: str) -> None:
 
 
 def _upright_rgb(image: Image.Image, name: str) -> Image.Image:
-    try:
-        image.load()
-    except Exception as error:  # decoders raise many kinds on damaged data
-        raise _damaged(name, error) from None
-    image = _upright(image)
+    image = load_upright(image, name)
     if image.mode == "F":  # a float file has no agreed range: stretch it over 0 .. 1
         values = np.asarray(image)
         low, high = float(values.min()), float(values.max())
@@ -144,21 +235,40 @@ def _upright_rgb(image: Image.Image, name: str) -> Image.Image:
     return photo
 
 
-def _upright(image: Image.Image) -> Image.Image:
-    """Turned as its EXIF data say; as it is if they cannot be read."""
+def load_upright(image: Image.Image, name: str) -> Image.Image:
+    """Decode an opened image and turn it as its EXIF data say."""
     try:
-        orientation = image.getexif().get(ExifTags.Base.Orientation)
-    except Exception:
-        orientation = None
-    return image.transpose(TURNS[orientation]) if orientation in TURNS else image
+        image.load()
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise _damaged(name, error) from None
+    orientation = _orientation(image)
+    return image if orientation is None else image.transpose(TURNS[orientation])
+
+
+def _orientation(image: Image.Image) -> int | None:
+    """What the EXIF data say; None if they say nothing that can be read."""
+    with contextlib.suppress(Exception):
+        orientation: int | None = image.getexif().get(ExifTags.Base.Orientation)
+        return orientation if orientation in TURNS else None
+    return None
 
 
 def _from_tensor(tensor: torch.Tensor, name: str) -> Image.Image:
-    if tensor.ndim not in (2, 3) or (tensor.ndim == 3 and len(tensor) not in (1, 3, 4)):
-        raise InputError(f"{name} has shape {tuple(tensor.shape)}; wanted (H, W), (3, H, W) or (4, H, W)")
-    tensor = tensor.detach().cpu()
-    tensor = tensor.float() if tensor.is_floating_point() else tensor  # NumPy does not know bfloat16
-    return _from_array((tensor.permute(1, 2, 0) if tensor.ndim == 3 else tensor).numpy(), name)
+    try:
+        shape = tuple(tensor.shape)
+        if len(shape) not in (2, 3) or (len(shape) == 3 and shape[0] not in (1, 3, 4)):
+            raise InputError(f"{name} has shape {shape}; wanted (H, W), (3, H, W) or (4, H, W)")
+        tensor = tensor.detach().cpu().resolve_neg()
+        tensor = tensor.float() if tensor.is_floating_point() else tensor  # NumPy does not know bfloat16
+        array = (tensor.permute(1, 2, 0) if tensor.ndim == 3 else tensor).numpy()
+    except (InputError, MemoryError):
+        raise
+    except Exception:  # sparse, meta, quantised, nested ...
+        kind = f"{tensor.layout}, {tensor.dtype}, on {tensor.device}"
+        raise InputError(f"{name} is a tensor without plain values ({kind}); give a dense one") from None
+    return _from_array(array, name)
 
 
 def _from_array(array: NDArray[Any], name: str) -> Image.Image:

@@ -1,41 +1,40 @@
-"""Many pairs: each photo's features once, memory bounded, resumed after a kill, shared out to processes."""
+"""Many pairs: each image's features once, memory bounded, resumed after a kill, divided among processes."""
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections import OrderedDict
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from .errors import InputError
-from .files import write_atomically, write_together
-from .matcher import Matcher, PhotoFeatures, load
+from .feature_cache import FeatureCache
+from .files import check_outputs, read_json, sha256, write_atomically, write_together
+from .matcher import Matcher
 from .outputs import Outputs
-from .pair_list import Job, by_locality, read_jobs
+from .pair_list import by_locality, read_jobs
 from .points import read_points
-from .processes import share, wait_for_others
+from .processes import rank_and_world_size, wait_for_others
+from .progress import shown
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What all pairs of a run have in common; kept with the results, so that a resumed run is the same."""
+    """What is written for each pair, besides its JSON."""
 
-    model: str
-    size: tuple[int, int]
-    backbone: str | None = None  # a local file with the backbone's weights
     draw: bool = False
     flow: bool = False
     warp: bool = False
     style: str = "lines"  # of what is drawn
 
-    def outputs(self, folder: Path, job: Job) -> Outputs:
+    def outputs(self, stem: Path) -> Outputs:
         """The files of a pair."""
         return Outputs(
-            picture=folder / f"{job.name}.png" if self.draw else None,
-            json=folder / f"{job.name}.json",
-            flow=folder / f"{job.name}.npz" if self.flow else None,
-            warp=folder / f"{job.name}_warp.png" if self.warp else None,
+            picture=Path(f"{stem}.png") if self.draw else None,
+            json=Path(f"{stem}.json"),
+            flow=Path(f"{stem}.npz") if self.flow else None,
+            warp=Path(f"{stem}_warp.png") if self.warp else None,
             style=self.style,
         )
 
@@ -47,93 +46,100 @@ class Done:
     matched: int
     kept: int  # finished by an earlier run
     failed: tuple[str, ...]  # one line a pair
-    ignored: int  # files of the folder that are not photos
-    folder: Path
-
-    def summary(self) -> str:
-        """For the terminal, in one line."""
-        ignored = f", {self.ignored} files that are not photos ignored" if self.ignored else ""
-        counts = f"{self.matched} pairs matched, {self.kept} kept from before, {len(self.failed)} failed"
-        return f"{counts}{ignored}: {self.folder}"
+    ignored: int  # files of the folder that are not images
 
 
-class FeatureCache:
-    """The features of recently used photos, up to a number of bytes."""
-
-    def __init__(self, matcher: Matcher, limit: int) -> None:
-        self.matcher, self.limit = matcher, limit
-        self.held = 0
-        self._photos: OrderedDict[Path, PhotoFeatures] = OrderedDict()
-
-    def get(self, path: Path) -> PhotoFeatures:
-        """From memory, or computed; what was used longest ago makes room."""
-        if path in self._photos:
-            self._photos.move_to_end(path)
-            return self._photos[path]
-        found = self.matcher.features(path)
-        self._photos[path] = found
-        self.held += found.nbytes
-        while self.held > self.limit and len(self._photos) > 1:
-            self.held -= self._photos.popitem(last=False)[1].nbytes
-        return found
-
-
-def run(pairs: Path, folder: Path, wanted: Wanted, cache_bytes: int, device: str = "cpu") -> Done:
+def match_many(matcher: Matcher, pairs: Path, folder: Path, wanted: Wanted, cache_bytes: int) -> Done:
     """Match all pairs of a list or a folder that are not finished yet.
 
-    Under torchrun, this process takes its share. A pair that cannot be matched (a damaged photo, say) is
+    Under torchrun, this process takes its part. A pair that cannot be matched (a damaged image, say) is
     reported and does not stop the others; a result that cannot be written does.
-    """
-    from rich.console import Console
-    from rich.progress import track
 
+    Parameters
+    ----------
+    pairs
+        A CSV file with columns source, target and perhaps points; or a folder, for all pairs of its images.
+    folder
+        For the results, and a record of what they depend on: the run goes on only with the same.
+    cache_bytes
+        Bound on the memory for features that may be used again.
+    """
     listed = read_jobs(pairs)
-    rank, world = share()
-    _claim(folder, wanted, listed.jobs, pairs, first=rank == 0)
+    outputs = {job: wanted.outputs(folder / job.name) for job in listed.jobs}
+    inputs = {path for job in listed.jobs for path in job.inputs}
+    record = folder / "run.json"
+    _make_folder(folder, pairs)
+    results = [path for files in outputs.values() for path in files.paths()]
+    check_outputs([record, *results], inputs | ({pairs} if pairs.is_file() else set()))
+
+    finished = {job for job, files in outputs.items() if all(path.exists() for path in files.paths())}
+    settings = {
+        **asdict(wanted),
+        "model": matcher.name,
+        "size": list(matcher.size),
+        "weights": matcher.fingerprint,
+        "pairs": hashlib.sha256(repr(listed.jobs).encode()).hexdigest(),
+        "content": {str(path): _checksum(path) for path in inputs},
+    }
+    _claim(record, settings, {str(path) for job in finished for path in job.inputs})
+
+    rank, world = rank_and_world_size()
     jobs = by_locality(listed.jobs)
     mine = jobs[len(jobs) * rank // world : len(jobs) * (rank + 1) // world]
-    left = [job for job in mine if not all(path.exists() for path in wanted.outputs(folder, job).paths())]
+    left = [job for job in mine if job not in finished]
+    cache = FeatureCache(matcher.features, cache_bytes)
     failed = []
-    if left:
-        cache = FeatureCache(load(wanted.model, wanted.size, device, wanted.backbone), cache_bytes)
-        console = Console(stderr=True)
-        hidden = rank > 0 or not console.is_terminal
-        for job in track(left, "matching", console=console, disable=hidden):
-            try:
-                points = read_points(job.points) if job.points else None
-                match = cache.matcher.match(cache.get(job.source), cache.get(job.target))
-                names = {"source": str(job.source), "target": str(job.target)}
-                files = wanted.outputs(folder, job).render(match, points, names)
-            except InputError as error:
-                failed.append(f"pair {job.index}: {error}")
-                continue
+    for job in shown(left, "matching", len(left), hidden=rank > 0):
+        try:
+            points = read_points(job.points) if job.points else None
+            match = matcher.match(cache.get(job.source), cache.get(job.target))
+            names = {"source": str(job.source), "target": str(job.target)}
+            files = outputs[job].render(match, points, names)
+        except InputError as error:
+            failed.append(f"pair {job.index}: {error}")
+        else:
             write_together(files)
     wait_for_others()
-    return Done(len(left) - len(failed), len(mine) - len(left), tuple(failed), listed.ignored, folder)
+    return Done(len(left) - len(failed), len(mine) - len(left), tuple(failed), listed.ignored)
 
 
-def _claim(folder: Path, wanted: Wanted, jobs: Sequence[Job], pairs: Path, first: bool) -> None:
-    """Make the folder, or see that what it holds is of the same run; the first process leaves a record."""
-    if folder.resolve() == pairs.resolve():
-        raise InputError(
-            f"{folder} holds the photos; choose another --out, so that results are not taken for photos"
-        )
-    listed = [[str(path) if path else None for path in (job.source, job.target, job.points)] for job in jobs]
-    text = json.dumps({**asdict(wanted), "pairs": listed}, indent=1)
-    record = folder / "run.json"
-    if record.exists():
-        try:
-            before = json.loads(record.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            raise InputError(f"{record} cannot be read; remove it or choose another --out") from None
-        changed = sorted(key for key, value in json.loads(text).items() if before.get(key) != value)
-        if changed:
-            names = ", ".join(changed)
-            raise InputError(f"{folder} holds a run with other settings ({names}); choose another --out")
-        return
+def _make_folder(folder: Path, pairs: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        if folder.samefile(pairs):
+            raise InputError(f"{folder} holds the photos; choose another --out, lest results pass for photos")
     except OSError as error:
         raise InputError(f"cannot make the folder {folder}: {error.strerror}") from None
-    if first:
-        write_atomically(record, lambda place: place.write_text(text, encoding="utf-8"))
+
+
+def _checksum(path: Path) -> str | None:
+    """None for what is missing or cannot be read: its pairs will say so."""
+    try:
+        return sha256(path) if path.is_file() else None
+    except OSError:
+        return None
+
+
+def _claim(record: Path, settings: dict[str, Any], used: set[str]) -> None:
+    """Leave a record of the run, or see that the finished pairs, which used those files, are of the same run.
+
+    Other files may change: one was damaged, say, and has been mended.
+    """
+    advice = "choose another --out"
+    before = None
+    if record.exists():
+        before = read_json(record, "record of a run", limit=2**30)
+        content = before.get("content") if isinstance(before, dict) else None
+        if not isinstance(content, dict):
+            raise InputError(f"{record} is not a record of a run; {advice}")
+        changed = sorted(key for key in settings if key != "content" and before.get(key) != settings[key])
+        if changed:
+            names = ", ".join(changed)
+            raise InputError(f"{record.parent} holds a run with other settings ({names}); {advice}")
+        changed = sorted(path for path in used if content.get(path) != settings["content"][path])
+        if changed:
+            raise InputError(f"{changed[0]} has changed since {record.parent} got results of it; {advice}")
+    elif used:
+        raise InputError(f"{record} is missing, which tells how the results beside it were made; {advice}")
+    if before != settings:
+        write_atomically(record, json.dumps(settings, indent=1).encode())

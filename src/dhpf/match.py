@@ -1,6 +1,6 @@
 """Match: what is known of a pair after matching. All points are pixels of the original photos, x then y.
 
-H, W source photo  h, w source grid  K points
+H, W source photo  K points
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 
 from .errors import InputError
-from .model.correlation import Grid
-from .model.evidence import Evidence
-from .model.transfer import Neighbourhoods, cell_offsets, covering_cells
+from .grid import Grid, Size, resize_points
+from .model.readout import Flow
+from .model.scores import MatchScores
 from .points import Points, check_points
 
 STRIP = 2**20  # pixels that are computed at a time, so that a large photo needs little more than its result
@@ -29,16 +30,12 @@ class Match:
 
     source: Image.Image
     target: Image.Image
-    best: NDArray[np.int64] = field(repr=False)  # (h*w,) best target cell of each source cell
-    cell_confidence: NDArray[np.float32] = field(repr=False)  # (h*w,)
-    grids: tuple[Grid, Grid]  # rows and columns of the source's and the target's grid
-    size: tuple[int, int]  # width, height of the network's input
+    cells: Flow  # on the source's grid, in pixels of the network's input
+    size: Size  # width, height of the network's input
     model: str
-    layers: tuple[int, ...]  # the layers that were used
+    layers: tuple[int, ...] | None = None  # that were chosen; None where the method does not choose
     layer_probability: NDArray[np.float32] | None = None  # (L,) how sure each gate was to be on, with gates
-    # (h, w, 2) what a closer look adds to the cells' displacements, in pixels of the network's input
-    closer: NDArray[np.float64] | None = field(default=None, repr=False)
-    evidence: Evidence | None = field(default=None, repr=False)  # what :meth:`scores` needs; not pickled
+    match_scores: MatchScores | None = field(default=None, repr=False)  # for :meth:`scores`; not pickled
 
     def transfer(self, points: ArrayLike) -> Points:
         """Move points of the source photo to the target photo.
@@ -46,29 +43,30 @@ class Match:
         Parameters
         ----------
         points
-            (K, 2), x then y, in pixels of the source photo.
+            (K, 2), x then y, in pixels of the source photo; pixel centres lie at whole numbers.
 
         Returns
         -------
-        (K, 2), x then y, in pixels of the target photo. A point near an edge may land a little outside,
-        by at most 5 pixels of the network's input.
+        (K, 2), x then y, in pixels of the target photo. A point near an edge may land a little outside.
         """
-        x, y = self._in_input(check_points(points, self.source.size)).T
-        moved = np.stack([x, y], axis=1) + self._offsets.mean(x, y)
-        return moved * (np.array(self.target.size) / self.size)
+        landed = self.cells.transfer(self._in_input(points))
+        return resize_points(landed, self.size, self.target.size)
 
     def confidence_at(self, points: ArrayLike) -> NDArray[np.float64]:
         """Confidence of each transfer, (K,), in [0, 1]; ``points`` as for :meth:`transfer`."""
-        x, y = self._in_input(check_points(points, self.source.size)).T
-        return self._confidences.mean(x, y)
+        return self.cells.confidence_at(*self._in_input(points).T)
+
+    @property
+    def target_grid(self) -> Grid:
+        """The grid of :meth:`scores`."""
+        return self._kept_scores().correlation.grid_b
 
     def scores(self, point: ArrayLike) -> NDArray[np.float32]:
         """How well every cell of the target's grid fits one point of the source, in [0, 1].
 
         It is the filtered confidence (after Hough voting and the mutual filter) of the cells that
-        :meth:`transfer` averages over, averaged, on the scale of :attr:`confidence`. The cell in row r and
-        column c lies at (4 c, 4 r) of the network's input. It is about the whole photos: where the model
-        also looks closer, a point may land beside the highest score.
+        :meth:`transfer` averages over, averaged, on the scale of :attr:`confidence`. Where a cell lies says
+        :attr:`target_grid`, in pixels of the network's input.
 
         Parameters
         ----------
@@ -80,35 +78,28 @@ class Match:
         (rows, columns) of the target's grid.
         """
         one: list[Any] = [point]
-        given = self._in_input(check_points(one, self.source.size))
+        given = self._in_input(one)
         if len(given) != 1:
             raise InputError("scores are those of one source point: give its x and y")
-        if self.evidence is None:
-            raise InputError(
-                "this match holds no evidence for scores: it was saved and read again, or made without; "
-                "match the photos again"
-            )
-        ((x, y),) = given
-        rows, columns = (
-            slice(*map(int, covering_cells(place, cells)))
-            for place, cells in zip((y, x), self.grids[0], strict=True)
-        )
-        scores: NDArray[np.float32] = self.evidence.scores(rows, columns).float().cpu().numpy()
+        cells = torch.from_numpy(self.cells.cells_at(*given[0]))
+        scores: NDArray[np.float32] = self._kept_scores().of_cells(cells).float().cpu().numpy()
         return scores
+
+    def _kept_scores(self) -> MatchScores:
+        if self.match_scores is None:
+            raise InputError(
+                f"this match holds no scores: {self.model} gives none, or it was made without, or saved and "
+                "read again; match the photos again"
+            )
+        return self.match_scores
 
     @cached_property
     def flow(self) -> NDArray[np.float32]:
         """Dense displacements (H, W, 2): the pixel (x, y) of the source lies at (x, y) + flow[y, x]."""
-        scale = np.array(self.target.size) / self.size
         flow = np.empty((self.source.height, self.source.width, 2), np.float32)
-        for rows, x, y in self._strips():
-            moved = self._offsets.mean(x, y)
-            moved[..., 0] += x
-            moved[..., 1] += y
-            moved *= scale
-            moved[..., 0] -= np.arange(self.source.width)
-            moved[..., 1] -= np.arange(rows.start, rows.stop)[:, None]
-            flow[rows] = moved
+        for rows, pixels, inside in self._strips():
+            landed = self.cells.transfer(inside)
+            flow[rows] = resize_points(landed, self.size, self.target.size) - pixels
         return flow
 
     @cached_property
@@ -119,14 +110,16 @@ class Match:
         the features agree, the offset is one that many matches share, and both photos choose each other.
         """
         confidence = np.empty((self.source.height, self.source.width), np.float32)
-        for rows, x, y in self._strips():
-            confidence[rows] = self._confidences.mean(x, y)
+        for rows, _, inside in self._strips():
+            confidence[rows] = self.cells.confidence_at(inside[..., 0], inside[..., 1])
         return confidence
 
     def keypoints(self, count: int = 12) -> Points:
         """The most confident source points, (at most ``count``, 2), spread over the photo."""
         from .viz.spread import spread_points
 
+        if count < 1:
+            raise InputError(f"{count} key points were asked for; wanted 1 or more")
         return spread_points(self, count)
 
     def warp(self, points: ArrayLike | None = None) -> Image.Image:
@@ -187,37 +180,28 @@ class Match:
             "source_points": np.round(given, 3).tolist(),
             "target_points": np.round(self.transfer(given), 3).tolist(),
             "confidence": np.round(self.confidence_at(given), 6).tolist(),
-            "layers": list(self.layers),
+            "layers": None if self.layers is None else list(self.layers),
             "layer_probability": None if sure is None else np.round(sure.astype(float), 6).tolist(),
         }
 
     def __getstate__(self) -> dict[str, Any]:
-        """A match that is saved or copied leaves its evidence, far the largest part, behind."""
-        return {**self.__dict__, "evidence": None}
-
-    @cached_property
-    def _offsets(self) -> Neighbourhoods:
-        offsets = cell_offsets(self.best, self.grids[0], self.grids[1][1])
-        return Neighbourhoods(offsets if self.closer is None else offsets + self.closer)
-
-    @cached_property
-    def _confidences(self) -> Neighbourhoods:
-        return Neighbourhoods(self.cell_confidence.reshape(self.grids[0]).astype(np.float64))
+        """A match that is saved or copied leaves its scores, far the largest part, behind."""
+        return {**self.__dict__, "match_scores": None}
 
     def _given(self, points: ArrayLike | None, count: int = 12) -> Points:
         """The points that were asked for, checked; or confident ones."""
         return self.keypoints(count) if points is None else check_points(points, self.source.size)
 
-    def _in_input(self, points: Points) -> Points:
-        """Source pixels to pixels of the network's input."""
-        return points * (np.array(self.size) / self.source.size)
+    def _in_input(self, points: ArrayLike) -> Points:
+        """Source points, checked, in pixels of the network's input."""
+        return resize_points(check_points(points, self.source.size), self.source.size, self.size)
 
-    def _strips(self) -> Iterator[tuple[slice, NDArray[Any], NDArray[Any]]]:
-        """Rows of the source, and the positions of their pixels in the input: x (1, W) and y (rows, 1)."""
+    def _strips(self) -> Iterator[tuple[slice, Points, Points]]:
+        """Rows of the source; their pixels, (rows, W, 2); where these lie in the network's input."""
         width, height = self.source.size
-        x = np.arange(width) * (self.size[0] / width)
-        y = np.arange(height) * (self.size[1] / height)
         step = max(1, STRIP // width)
         for top in range(0, height, step):
             rows = slice(top, min(top + step, height))
-            yield rows, x[None, :], y[rows, None]
+            y, x = np.mgrid[rows, :width].astype(np.float64)
+            pixels = np.stack([x, y], axis=-1)
+            yield rows, pixels, resize_points(pixels, self.source.size, self.size)

@@ -2,47 +2,51 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from operator import index
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from PIL import Image
 
-from .closer import look_closer
+from .backbones.base import Features
 from .errors import InputError
+from .grid import Size
 from .images import ImageLike, read_image, to_input
 from .match import Match
-from .model.checkpoint import load_network
-from .model.matching import MATRIX_BYTES
-from .model.models import DEFAULT_MODEL
-from .model.network import Features, HyperpixelFlow
+from .methods.base import Method
+from .zoo import DEFAULT_MODEL, intended_size, load_method
 
 if TYPE_CHECKING:
     import os
 
-DEFAULT_SIZE = (240, 240)
+DEFAULT_SIZE = (240, 240)  # of most models
 SMALLEST_SIZE, LARGEST_SIZE = 32, 1024
 
 
 @dataclass(frozen=True, eq=False)
-class PhotoFeatures:
-    """A photo and what the network of a matcher saw in it."""
+class ImageFeatures:
+    """An image and what a matcher saw in it."""
 
-    photo: Image.Image
+    image: Image.Image
     features: Features = field(repr=False)
-    model: str  # the matcher's name
+    matcher: str  # its fingerprint
+    device: str
 
     @property
     def nbytes(self) -> int:
         """Memory held."""
-        return self.features.nbytes + 3 * self.photo.width * self.photo.height
+        return self.features.nbytes + 3 * self.image.width * self.image.height
 
 
 class Matcher:
-    """Finds correspondences between photos of things of one kind.
+    """Finds correspondences between photos of objects of one category.
 
     >>> import dhpf
     >>> matcher = dhpf.load()
@@ -53,20 +57,37 @@ class Matcher:
 
     def __init__(
         self,
-        network: HyperpixelFlow,
+        method: Method,
         name: str,
-        size: tuple[int, int] | int = DEFAULT_SIZE,
+        size: Size | int = DEFAULT_SIZE,
         device: str | torch.device = "cpu",
-        matrix_bytes: int = MATRIX_BYTES,
+        matrix_bytes: int | None = None,
     ) -> None:
         """See :func:`load` for the parameters."""
-        self.size = check_size(size)
+        self.size = round_size(check_size(size), method.backbone.multiple)
         self.device = check_device(device)
-        self.network = network.to(self.device)
+        self.method = method.to(self.device).eval()
         self.name = name
         self.matrix_bytes = matrix_bytes
 
-    def features(self, image: ImageLike, name: str = "image") -> PhotoFeatures:
+    @property
+    def description(self) -> dict[str, Any]:
+        """How it matches, as plain data: what predictions files record."""
+        config = json.loads(json.dumps(asdict(self.method.config)))
+        return {"method": self.method.name, "size": list(self.size), "config": config}
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of its weights, settings and how its networks are built: equal for matchers that do the same."""
+        backbone = self.method.backbone
+        built = json.dumps([self.description, backbone.mean, backbone.std, repr(self.method)])
+        digest = hashlib.blake2b(built.encode(), digest_size=16)
+        for name, value in sorted(self.method.state_dict().items()):
+            digest.update(name.encode())
+            digest.update(value.cpu().contiguous().view(-1).view(torch.uint8).numpy())
+        return digest.hexdigest()
+
+    def features(self, image: ImageLike, name: str = "image") -> ImageFeatures:
         """Compute a photo's features once, to match it with many others.
 
         Parameters
@@ -77,11 +98,10 @@ class Matcher:
             What to call it in errors, where it is not a file.
         """
         photo = read_image(image, name)
-        tensor = to_input(photo, self.size).to(self.device)
-        return PhotoFeatures(photo, self.network.features(tensor), self.name)
+        return ImageFeatures(photo, self._features(photo), self.fingerprint, str(self.device))
 
     def match(
-        self, source: ImageLike | PhotoFeatures, target: ImageLike | PhotoFeatures, evidence: bool = True
+        self, source: ImageLike | ImageFeatures, target: ImageLike | ImageFeatures, scores: bool = True
     ) -> Match:
         """Match two photos, or photos whose features are at hand.
 
@@ -89,53 +109,57 @@ class Matcher:
         ----------
         source, target
             Paths, PIL images, arrays, tensors (see :func:`dhpf.images.read_image`) or :meth:`features`.
-        evidence
+        scores
             Keep what :meth:`Match.scores` needs. For 240 x 240 pixels it takes up to 10 MB with gates, 18 MB
             with static hyperpixels; do without where many matches are kept.
         """
-        a, b = self._seen(source, "source"), self._seen(target, "target")
-        result = self.network.match(a.features, b.features, self.matrix_bytes, keep_evidence=evidence)
-        grids = a.features.grid, b.features.grid
-        closer = None
-        if self.network.closer:
-            closer = look_closer(
-                self.network, (a.photo, b.photo), self.size, result, grids, self.matrix_bytes
+        (image_a, a), (image_b, b) = self._seen(source, "source"), self._seen(target, "target")
+        found = self.method.match(a, b, matrix_bytes=self.matrix_bytes)
+        probability = None if found.layer_probability is None else found.layer_probability.cpu().numpy()
+        numbers = found.flow.displacement, found.flow.confidence, () if probability is None else probability
+        if not all(np.isfinite(part).all() for part in numbers):
+            raise InputError(
+                f"{self.name} computes values that are infinite or no numbers; get its files again"
             )
-        probability = None if result.probability is None else result.probability[0].cpu().numpy()
         return Match(
-            source=a.photo,
-            target=b.photo,
-            best=result.best[0].cpu().numpy(),
-            cell_confidence=result.confidence[0].cpu().numpy(),
-            grids=grids,
+            source=image_a,
+            target=image_b,
+            cells=found.flow,
             size=self.size,
             model=self.name,
-            layers=result.layers[0],
+            layers=found.layers,
             layer_probability=probability,
-            closer=closer,
-            evidence=result.evidence[0] if evidence else None,
+            match_scores=found.scores if scores else None,
         )
 
-    def _seen(self, image: ImageLike | PhotoFeatures, name: str) -> PhotoFeatures:
-        """The features of a photo; those at hand must be this matcher's kind."""
-        if not isinstance(image, PhotoFeatures):
-            return self.features(image, name)
-        height, width = image.features.size
-        if (image.model, width, height) != (self.name, *self.size):
-            theirs, ours = (
-                f"{image.model}, {width} x {height}",
-                f"{self.name}, {self.size[0]} x {self.size[1]}",
+    def _features(self, photo: Image.Image) -> Features:
+        backbone = self.method.backbone
+        tensor = to_input(photo, self.size, backbone.mean, backbone.std)
+        return self.method.features(tensor[0].to(self.device))
+
+    def _seen(self, image: ImageLike | ImageFeatures, name: str) -> tuple[Image.Image, Features]:
+        """A photo and its features; those at hand must be this matcher's kind."""
+        if not isinstance(image, ImageFeatures):
+            photo = read_image(image, name)
+            return photo, self._features(photo)
+        if image.matcher != self.fingerprint:
+            raise InputError(
+                f"{name} holds features of another matcher: other weights, settings or input size than those "
+                f"of this {self.name} at {self.size[0]} x {self.size[1]}; compute them with this one"
             )
-            raise InputError(f"{name} holds features of another matcher ({theirs}); wanted {ours}")
-        return image
+        if image.device != str(self.device):
+            raise InputError(
+                f"{name} holds features on {image.device}; this matcher computes on {self.device}"
+            )
+        return image.image, image.features
 
 
 def load(
     model: str | os.PathLike[str] = DEFAULT_MODEL,
-    size: tuple[int, int] | int = DEFAULT_SIZE,
+    size: Size | int | None = None,
     device: str | torch.device = "cpu",
     backbone: str | os.PathLike[str] | None = None,
-    matrix_bytes: int = MATRIX_BYTES,
+    matrix_bytes: int | None = None,
 ) -> Matcher:
     """Load a model.
 
@@ -144,7 +168,8 @@ def load(
     model
         A name from ``dhpf models`` or the path of a head file.
     size
-        What photos are resized to for the network: width and height in pixels, or one number for both.
+        What photos are resized to for the network: width and height in pixels, or one number for both; by
+        default what the model was made for.
     device
         Where to compute: "cpu", "cuda", "cuda:1".
     backbone
@@ -152,9 +177,16 @@ def load(
     matrix_bytes
         Bound on the memory for the correlation matrix; beyond it, parts are computed again instead of kept.
     """
-    sides, place = check_size(size), check_device(device)  # before weights are read or even downloaded
-    network = load_network(str(model), None if backbone is None else Path(backbone))
-    return Matcher(network, str(model), sides, place, matrix_bytes)
+    chosen = intended_size(str(model)) if size is None else size
+    sides, place = check_size(chosen), check_device(device)  # before weights are read or even downloaded
+    method = load_method(str(model), None if backbone is None else Path(backbone))
+    return Matcher(method, str(model), sides, place, matrix_bytes)
+
+
+def round_size(size: Size, multiple: int) -> Size:
+    """The nearest size whose sides are multiples, as some backbones need."""
+    width, height = (max(multiple, round(side / multiple) * multiple) for side in size)
+    return width, height
 
 
 def check_size(size: tuple[int, int] | int) -> tuple[int, int]:

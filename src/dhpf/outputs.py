@@ -1,7 +1,8 @@
-"""What a match is written to: picture, JSON, flow, warp. Each file is whole or not there."""
+"""What a match is written to: picture, JSON, flow, warp."""
 
 from __future__ import annotations
 
+import io
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,14 +11,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .errors import InputError
-from .files import Writer, check_writable
+from .files import check_outputs
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
+    from PIL import Image
 
     from .match import Match
 
-PICTURES = (".png", ".jpg", ".jpeg", ".webp")
+# The format of each ending, and its most pixels a side
+PICTURES = {
+    ".png": ("PNG", 2**31 - 1),
+    ".jpg": ("JPEG", 65500),
+    ".jpeg": ("JPEG", 65500),
+    ".webp": ("WEBP", 16383),
+}
 
 
 @dataclass(frozen=True)
@@ -41,13 +49,7 @@ class Outputs:
                 raise InputError(f"{picture}: a picture must end in {', '.join(PICTURES)}")
         if self.flow is not None and self.flow.suffix.lower() != ".npz":
             raise InputError(f"{self.flow}: the flow file must end in .npz")
-        given = {path.resolve() for path in inputs if path is not None}
-        for path in self.paths():
-            check_writable(path)
-            if path.resolve() in given:
-                raise InputError(f"{path} is an input; give the output another name")
-        if len({path.resolve() for path in self.paths()}) < len(self.paths()):
-            raise InputError("two outputs have the same name; give each its own")
+        check_outputs(self.paths(), inputs)
 
     def render(
         self,
@@ -55,27 +57,42 @@ class Outputs:
         points: ArrayLike | None,
         extra: dict[str, Any] | None = None,
         truth: ArrayLike | None = None,
-    ) -> dict[Path, Writer]:
-        """Compute everything that was asked for, to be written by :func:`dhpf.files.write_together`.
+    ) -> dict[Path, bytes]:
+        """The content of everything that was asked for, for :func:`dhpf.files.write_together`.
 
         Parameters
         ----------
         points
-            Source points to show, (K, 2), x then y, in pixels of the source photo; None for confident ones.
+            Source points to show, (K, 2), x then y, in pixels of the source image; None for confident ones.
         extra
             More entries for the JSON file.
         truth
-            Where the points belong, (K, 2), x then y, in pixels of the target photo; for style "truth".
+            Where the points belong, (K, 2), x then y, in pixels of the target image; for style "truth".
         """
-        described = json.dumps({**match.to_dict(points), **(extra or {})}, indent=1) + "\n"
-        files: dict[Path, Writer] = {}
+        described = {**match.to_dict(points), **(extra or {})}
+        files: dict[Path, bytes] = {}
         if self.picture is not None:
-            files[self.picture] = match.draw(points, self.style, truth=truth).save
+            files[self.picture] = _encoded(match.draw(points, self.style, truth=truth), self.picture)
         if self.warp is not None:
-            files[self.warp] = match.warp(points).save
+            files[self.warp] = _encoded(match.warp(points), self.warp)
         if self.flow is not None:
-            flow, confidence = match.flow, match.confidence
-            files[self.flow] = lambda path: np.savez_compressed(path, flow=flow, confidence=confidence)
+            arrays = io.BytesIO()
+            np.savez_compressed(arrays, flow=match.flow, confidence=match.confidence)
+            files[self.flow] = arrays.getvalue()
         if self.json is not None:
-            files[self.json] = lambda path: path.write_text(described, encoding="utf-8")
+            try:
+                files[self.json] = (json.dumps(described, indent=1, allow_nan=False) + "\n").encode()
+            except ValueError:
+                raise InputError(f"{match.model} found NaN or infinity: its weights are of no use") from None
         return files
+
+
+def _encoded(picture: Image.Image, path: Path) -> bytes:
+    """The picture in the format of the path's ending."""
+    kind, most = PICTURES[path.suffix.lower()]
+    if max(picture.size) > most:
+        sides = "{} x {}".format(*picture.size)
+        raise InputError(f"cannot write {path}: {sides} pixels, {kind} has at most {most} a side; use .png")
+    content = io.BytesIO()
+    picture.save(content, kind)
+    return content.getvalue()

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import csv
+import io
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from .errors import InputError
+from .files import read_text
 
 PHOTOS = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif"}
-NAME_LENGTH = 80  # of a photo in the names of results; file systems end at 255 for all
+NAME_LENGTH = 80  # of an image in the names of results; file systems end at 255 for all
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,11 @@ class Job:
     def name(self) -> str:
         """Stem of the pair's output files."""
         return f"{self.index:06d}_{self.source.stem[:NAME_LENGTH]}_{self.target.stem[:NAME_LENGTH]}"
+
+    @property
+    def inputs(self) -> list[Path]:
+        """The files that the pair's results depend on."""
+        return [path for path in (self.source, self.target, self.points) if path is not None]
 
 
 @dataclass(frozen=True)
@@ -70,16 +77,12 @@ def _from_folder(folder: Path) -> PairList:
 
 def _from_csv(pairs: Path) -> PairList:
     wanted = "wanted a header source,target[,points] and one row a pair"
+    lines = io.StringIO(read_text(pairs, "list of pairs"), newline="")
     try:
-        with pairs.open(newline="", encoding="utf-8-sig") as stream:
-            reader = csv.DictReader(stream, skipinitialspace=True)
-            rows = [(reader.line_num, row) for row in reader]
-    except FileNotFoundError:
-        raise InputError(f"no such list of pairs: {pairs}") from None
-    except (UnicodeDecodeError, csv.Error):
+        reader = csv.DictReader(lines, skipinitialspace=True)
+        rows = [(reader.line_num, row) for row in reader]
+    except csv.Error:
         raise InputError(f"{pairs} cannot be read as CSV; {wanted}") from None
-    except OSError as error:
-        raise InputError(f"{pairs} cannot be read: {error.strerror}") from None
     if not rows:
         raise InputError(f"{pairs} holds no pairs; {wanted}")
     jobs = []

@@ -1,9 +1,8 @@
-"""Points of the source photo, x then y, in pixels: given as an array, or as a JSON or CSV file."""
+"""Points of the source image, x then y, in pixels: given as an array, or as a JSON or CSV file."""
 
 from __future__ import annotations
 
 import csv
-import json
 import math
 import reprlib
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .errors import InputError
+from .files import read_json, read_text
 
 Points: TypeAlias = NDArray[np.float64]  # (K, 2), x then y
 
@@ -36,9 +36,12 @@ def as_points(points: ArrayLike, name: str = "point") -> Points:
 
 
 def check_points(points: ArrayLike, size: tuple[int, int]) -> Points:
-    """Points as by :func:`as_points`, or an error also if one lies outside a source photo of that size."""
+    """Points as by :func:`as_points`, or an error also if one lies outside a source image of that size.
+
+    An image covers x from -0.5 to width - 0.5; tools that count corners put the last one at the width.
+    """
     array = as_points(points)
-    outside = ((array < 0) | (array > np.array(size))).any(axis=1)
+    outside = ((array < -0.5) | (array > np.array(size))).any(axis=1)
     if outside.any():
         row = int(np.flatnonzero(outside)[0])
         where = f"({array[row, 0]:g}, {array[row, 1]:g})"
@@ -56,17 +59,9 @@ def read_points(path: Path, key: str = "source_points") -> list[list[float]]:
         ``.json``: a list of [x, y], or an object with such a list under "points" or ``key`` (so what
         ``dhpf match --json`` writes can be read again). ``.csv``: two columns x, y, with or without a header.
     key
-        "target_points" for places in the target photo.
+        "target_points" for locations in the target image.
     """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise InputError(f"no such points file: {path}") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path} is not text; wanted points as JSON or CSV") from None
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}; wanted points as JSON or CSV") from None
-    rows = _from_csv(text, path) if path.suffix.lower() == ".csv" else _from_json(text, path, key)
+    rows = _from_csv(path) if path.suffix.lower() == ".csv" else _from_json(path, key)
     if not rows:
         raise InputError(f"{path} holds no points; wanted at least one [x, y]")
     return [_point(row, f"{path}: point {index}") for index, row in enumerate(rows, start=1)]
@@ -84,13 +79,8 @@ def _point(row: Any, name: str) -> list[float]:
     raise InputError(f"{name} is {reprlib.repr(row)}; wanted two finite numbers, x and y")
 
 
-def _from_json(text: str, path: Path, key: str) -> list[Any]:
-    try:
-        content = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise InputError(f"{path} is not valid JSON (line {error.lineno}: {error.msg})") from None
-    except (ValueError, RecursionError):  # a number of thousands of digits, lists in lists in lists ...
-        raise InputError(f"{path} is not a list of points: wanted [[x, y], ...]") from None
+def _from_json(path: Path, key: str) -> list[Any]:
+    content = read_json(path, "points file")
     if isinstance(content, dict):
         content = content.get("points", content.get(key))
     if not isinstance(content, list):
@@ -98,11 +88,10 @@ def _from_json(text: str, path: Path, key: str) -> list[Any]:
     return content
 
 
-def _from_csv(text: str, path: Path) -> list[Any]:
+def _from_csv(path: Path) -> list[Any]:
+    lines = read_text(path, "points file").splitlines()
     try:
-        rows = [row for row in csv.reader(text.splitlines()) if any(cell.strip() for cell in row)]
+        rows = [row for row in csv.reader(lines) if any(cell.strip() for cell in row)]
     except csv.Error as error:
         raise InputError(f"{path} is not valid CSV ({error}); wanted two columns, x and y") from None
-    if rows and [cell.strip().lower() for cell in rows[0]] == ["x", "y"]:
-        rows = rows[1:]
-    return rows
+    return rows[1:] if rows and [cell.strip().lower() for cell in rows[0]] == ["x", "y"] else rows

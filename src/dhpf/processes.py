@@ -3,21 +3,37 @@
 from __future__ import annotations
 
 import os
+import signal
 from datetime import timedelta
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from .errors import InputError
 
+if TYPE_CHECKING:
+    from torch import Tensor
 
-def share() -> tuple[int, int]:
-    """Number of this process and of all processes, as torchrun tells them; 0 and 1 without it."""
-    rank, world = os.environ.get("RANK"), os.environ.get("WORLD_SIZE")
-    if rank is None or world is None:
+
+def rank_and_world_size() -> tuple[int, int]:
+    """Rank of this process and number of all processes, as torchrun tells them; 0 and 1 without it."""
+    if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
         return 0, 1
-    if not (rank.isdecimal() and world.isdecimal() and int(rank) < int(world)):
-        raise InputError(
-            f"RANK={rank} WORLD_SIZE={world}: wanted numbers as torchrun sets them; or unset both"
-        )
-    return int(rank), int(world)
+    rank, world = _number("RANK"), _number("WORLD_SIZE")
+    if rank >= world:
+        raise InputError(f"RANK={rank} WORLD_SIZE={world}: wanted numbers as torchrun sets them")
+    return rank, world
+
+
+def processes_here() -> int:
+    """Number of processes that share this machine, as torchrun tells it; 1 without it."""
+    return _number("LOCAL_WORLD_SIZE", least=1) if "LOCAL_WORLD_SIZE" in os.environ else 1
+
+
+def _number(variable: str, least: int = 0) -> int:
+    text = os.environ[variable]
+    if not (text.isascii() and text.isdecimal()) or int(text) < least:
+        raise InputError(f"{variable}={text}: wanted numbers as torchrun sets them; or unset it")
+    return int(text)
 
 
 def wait_for_others() -> None:
@@ -25,6 +41,40 @@ def wait_for_others() -> None:
     from torch import distributed
 
     if distributed.is_available() and distributed.is_torchelastic_launched():
+        before = signal.signal(signal.SIGTERM, signal.SIG_DFL)  # no Python code would run until all are done
         distributed.init_process_group("gloo", timeout=timedelta(days=30))
         distributed.barrier()
         distributed.destroy_process_group()
+        signal.signal(signal.SIGTERM, before)
+
+
+def sum_over_processes(values: Tensor) -> Tensor:
+    """The sum over all processes of a training, with its gradient; the values themselves in a single one."""
+    from torch import distributed
+
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return values
+    total: Tensor = _summing().apply(values)
+    return total
+
+
+@cache
+def _summing() -> Any:
+    """The sum as a function with a gradient: what all processes make of the total adds up, too."""
+    import torch
+
+    def reduced(values: Tensor) -> Tensor:
+        total = values.detach().clone(memory_format=torch.contiguous_format)
+        torch.distributed.all_reduce(total)
+        return total
+
+    class Sum(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, values: Tensor) -> Tensor:
+            return reduced(values)
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: Any) -> Tensor:
+            return reduced(gradients[0])
+
+    return Sum

@@ -10,7 +10,6 @@ import pytest
 
 from dhpf.evaluate.predictions import PairPrediction, Predictions
 
-LAYERS = {50: 17, 101: 34}
 TRUTH = np.array([(30.0, 40.0), (130.0, 40.0), (30.0, 120.0)])
 
 
@@ -18,16 +17,16 @@ def of_layers(
     chosen: Sequence[Iterable[int]],
     categories: Sequence[str] = (),
     *,
-    depth: int = 50,
+    count: int = 12,
     gated: bool = True,
     ids: Sequence[str] = (),
     off: float = 0.0,
     **about: Any,
 ) -> Predictions:
-    """Predictions in which pair i used the layers ``chosen[i]``, and all points are ``off`` pixels wrong."""
+    """Predictions of pairs that used the layers ``chosen[i]`` of ``count``; points are ``off`` by pixels."""
     pairs = []
     for index, layers in enumerate(chosen):
-        on = np.zeros(LAYERS[depth], np.bool_)
+        on = np.zeros(count, np.bool_)
         on[list(layers)] = True
         pairs.append(
             PairPrediction(

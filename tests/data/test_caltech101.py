@@ -11,10 +11,13 @@ from dhpf.errors import InputError
 LIST = "test_pairs_caltech_with_category.csv"
 
 
-def test_outlines_by_hand(tmp_path):
+@pytest.mark.parametrize("separator", [";", ","], ids=["official", "comma"])
+def test_outlines_by_hand(tmp_path, separator):
     make_mini("caltech-101", tmp_path)
     row = "101_ObjectCategories/cup/image_0000.jpg,101_ObjectCategories/cup/image_0001.jpg,31,{0}"
     cells = '"0.5,4.5,4.5,0.5","0.5,0.5,2.5,2.5","1.5,3.5,3.5","1.5,1.5,3.5"'
+    if separator == ";":
+        cells = cells.replace('","', "/").replace(",", ";").replace("/", ",").strip('"')
     (tmp_path / LIST).write_text("a,b,c,d,e,f,g\n" + row.format(cells) + "\n")
     pair = Caltech101(tmp_path)[0]
     assert (pair.category, pair.id) == ("cup", "cup/image_0000-image_0001")

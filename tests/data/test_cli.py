@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from typer.testing import CliRunner
 
 from dhpf.cli.data import app
@@ -24,13 +23,14 @@ def test_mini_then_check_then_damage(tmp_path):
     assert "not complete" in run("check", tmp_path / "spair", code=1)
 
 
-def test_list_names_all_four_and_where_they_would_be(tmp_path, monkeypatch):
+def test_list_names_all_and_where_they_would_be(tmp_path, monkeypatch):
     monkeypatch.setenv("DHPF_HOME", str(tmp_path))
     (tmp_path / "datasets" / "PF-WILLOW").mkdir(parents=True)
     lines = run("list").splitlines()
     assert [line.split(":")[0] for line in lines if not line.startswith(" ")] == [
-        "caltech-101", "pf-pascal", "pf-willow", "spair-71k",
+        "caltech-101", "coco", "pf-pascal", "pf-willow", "spair-71k",
     ]  # fmt: skip
+    assert lines[lines.index("coco") + 4] == "  folder     any"
     assert f"  folder     {tmp_path}/datasets/PF-WILLOW" in lines
     assert f"  folder     {tmp_path}/datasets/SPair-71k (not downloaded)" in lines
 
@@ -47,9 +47,15 @@ def test_input_errors_reach_the_main_program(tmp_path):
     result = CliRunner().invoke(app, ["download", "pf-wilow"])
     assert isinstance(result.exception, InputError)
     assert "did you mean 'pf-willow'?" in str(result.exception)
+    result = CliRunner().invoke(app, ["download", "coco"])
+    assert "nothing to download" in str(result.exception)
 
 
-@pytest.mark.parametrize("flag", [[], ["--keypoint-columns"]])
-def test_both_pf_pascal_layouts(tmp_path, flag):
-    run("mini", "pf-pascal", tmp_path / "pascal", *flag)
-    assert (tmp_path / "pascal" / "Annotations").exists() == (not flag)
+def test_a_coco_folder_is_checked(tmp_path):
+    run("mini", "coco", tmp_path / "own")
+    assert run("check", tmp_path / "own").splitlines() == [
+        f"coco in {tmp_path / 'own'}",
+        "  all: 12 pairs",
+        "  images: 8 named by the lists",
+        "complete",
+    ]

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dhpf.data.images import fill_polygon
+from dhpf.data.masks import fill_polygon
 from dhpf.data.mini import make_mini
 from dhpf.data.registry import DATASETS, open_dataset
 from dhpf.data.scenes import DrawnObject, draw_scene
@@ -31,10 +31,10 @@ def test_a_seed_gives_the_same_files(tmp_path, name):
     assert files(tmp_path / "a") != files(tmp_path / "c")
 
 
-@pytest.mark.parametrize("name", ["pf-pascal", "pf-willow", "spair-71k"])
+@pytest.mark.parametrize("name", ["pf-pascal", "pf-willow", "spair-71k", "coco"])
 def test_matching_points_look_alike_and_others_do_not(tmp_path, name):
     make_mini(name, tmp_path)
-    dataset = open_dataset(name, tmp_path)
+    dataset = open_dataset(name, tmp_path, "all" if name == "coco" else "test")
     for pair in (dataset[i] for i in range(len(dataset))):
         colours = []
         for photo in (pair.source, pair.target):
@@ -71,6 +71,4 @@ def test_a_folder_with_files_is_left_alone(tmp_path):
         make_mini("pf-willow", tmp_path)
     with pytest.raises(InputError, match="empty or new folder"):
         make_mini("pf-willow", tmp_path / "mine")
-    with pytest.raises(InputError, match="only pf-pascal"):
-        make_mini("pf-willow", tmp_path / "new", keypoint_columns=True)
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]

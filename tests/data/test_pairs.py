@@ -36,6 +36,12 @@ def test_mirror_by_hand():
     assert mirrored.mirrored
 
 
+def test_names_follow_what_is_seen():
+    named = Photo(Path("a.png"), (10, 8), np.zeros((3, 2)), names=("L_Eye", "R_Eye", "Nose"))
+    assert named.mirror().names == ("R_Eye", "L_Eye", "Nose")
+    assert named.mirror().mirror().names == named.names
+
+
 @given(st.lists(st.tuples(st.integers(0, 400), st.integers(0, 400)), max_size=5), st.integers(1, 500))
 def test_mirror_twice_is_nothing(points, width):
     once = Photo(Path("a.png"), (width, 9), np.array(points, float).reshape(-1, 2))
@@ -46,12 +52,12 @@ def test_mirror_twice_is_nothing(points, width):
 
 def test_points_stay_on_their_pixels_and_masks_on_their_objects(tmp_path):
     rng = np.random.default_rng(0)
-    pixels = rng.integers(0, 256, (6, 9, 3), np.uint8)
-    labels = rng.integers(0, 3, (6, 9), np.uint8)
+    pixels = rng.integers(0, 256, (8, 11, 3), np.uint8)
+    labels = rng.integers(0, 3, (8, 11), np.uint8)
     Image.fromarray(pixels).save(tmp_path / "a.png")
     Image.fromarray(labels).save(tmp_path / "m.png")
-    points = np.array([[0, 0], [8, 5], [3, 2]], float)
-    here = Photo(tmp_path / "a.png", (9, 6), points, class_map=ClassMap(tmp_path / "m.png", 2))
+    points = np.array([[0, 0], [10, 7], [3, 2]], float)
+    here = Photo(tmp_path / "a.png", (11, 8), points, class_map=ClassMap(tmp_path / "m.png", 2))
     there = here.mirror()
     for one, other in zip(here.points.astype(int), there.points.astype(int), strict=True):
         assert np.array_equal(here.image()[one[1], one[0]], there.image()[other[1], other[0]])
@@ -66,9 +72,9 @@ def test_mask_of_a_mirrored_outline_is_the_mirrored_mask():
 
 
 def test_mask_of_another_size_is_an_error(tmp_path):
-    Image.new("L", (4, 4)).save(tmp_path / "m.png")
+    Image.new("L", (12, 10)).save(tmp_path / "m.png")
     wrong = Photo(tmp_path / "a.png", (9, 6), np.zeros((0, 2)), class_map=ClassMap(tmp_path / "m.png", 2))
-    with pytest.raises(InputError, match=r"m\.png: the mask is 4 x 4 pixels, but its image is 9 x 6"):
+    with pytest.raises(InputError, match=r"m\.png: the mask is 12 x 10 pixels, but its image is 9 x 6"):
         _ = wrong.mask
 
 
@@ -80,6 +86,7 @@ def test_swap_exchanges_the_photos():
 
 def test_repeated_ids_are_told_apart():
     assert unique(["a", "b", "a", "a"]) == ["a", "b", "a#2", "a#3"]
+    assert unique(["a", "a#2", "a", "a"]) == ["a", "a#2", "a#3", "a#4"]
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")

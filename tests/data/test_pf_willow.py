@@ -58,7 +58,10 @@ def test_bad_input_is_named(root):
     with pytest.raises(InputError, match=r"test_pairs\.csv, line 2: YB10 is 'x', but a number"):
         PFWillow(root)[0]
     path.write_text("\n".join([lines[0], lines[1].replace("car(G)/", "")]))
-    with pytest.raises(InputError, match=r"line 2: imageA is 'Cars_000.png', but sub-class/image"):
+    with pytest.raises(InputError, match=r"line 2: imageA is 'Cars_000.png', but folder/image"):
+        PFWillow(root)
+    path.write_text("\n".join([lines[0], lines[1].replace("car(G)/", "../", 1)]))
+    with pytest.raises(InputError, match=r"line 2: imageA is '../Cars_000.png', but a path inside"):
         PFWillow(root)
 
 

@@ -78,10 +78,14 @@ def test_a_pair_without_points_is_yielded(root):
     ("change", "message"),
     [
         ({"src_kps": [[1, 2]]}, "1 points in the source, but 9 in the target"),
-        ({"src_kps": [[1, 2, 3]]}, r"src_kps have shape \(1, 3\)"),
-        ({"src_kps": [["a", 2]]}, "src_kps are not numbers"),
+        ({"src_kps": [[1, 2, 3]]}, r"src_kps has shape \(1, 3\)"),
+        ({"src_kps": [["a", 2]]}, "src_kps is not made of numbers"),
         ({"trg_bndbox": [1, 2]}, "trg_bndbox holds 2 numbers"),
         ({"trg_bndbox": [1, 2, 3, None]}, "not a finite number"),
+        ({"trg_bndbox": [1, 2, 3, 10**400]}, "trg_bndbox is not made of numbers"),
+        ({"src_kps": [[1, 1e300]] * 9}, "not a finite number, or beyond any image"),
+        ({"truncation": None}, "a variation flag is not a whole number from 0 to 2"),
+        ({"truncation": 10**400}, "a variation flag is not a whole number"),
     ],
 )
 def test_bad_annotations_are_named(root, change, message):
@@ -96,9 +100,10 @@ def test_bad_lists_are_named(root):
     path.write_text("")
     with pytest.raises(InputError, match=r"test\.txt: the split is empty"):
         SPair71k(root)
-    path.write_text("000001-a-b:unicorn\n")
-    with pytest.raises(InputError, match=r"test\.txt: '000001-a-b:unicorn' is not"):
-        SPair71k(root)
+    for name in ("000001-a-b:unicorn", "000001-../x-b:bus", "a-b:bus"):
+        path.write_text(f"{name}\n")
+        with pytest.raises(InputError, match=rf"test\.txt: '{name}' is not"):
+            SPair71k(root)
     path.unlink()
     with pytest.raises(InputError, match=r"test\.txt: the pair list is missing"):
         SPair71k(root)

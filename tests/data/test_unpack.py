@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import stat
 import tarfile
@@ -9,6 +10,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dhpf.data.unpack import unpack
 from dhpf.errors import InputError
@@ -112,6 +115,87 @@ def test_cut_archives_are_named(tmp_path, make):
     archive = make(tmp_path / "a", ("one", bytes(range(256)) * 40))
     archive.write_bytes(archive.read_bytes()[:-40])
     with pytest.raises(InputError, match="a: not a readable zip or tar archive"):
+        unpack(archive, tmp_path / "out")
+
+
+def with_flag(archive: Path, flag: int) -> Path:
+    """Set a bit of the flags of a zip's only member, in both of its headers."""
+    content = bytearray(archive.read_bytes())
+    for header, offset in ((b"PK\3\4", 6), (b"PK\1\2", 8)):
+        content[content.index(header) + offset] |= flag
+    archive.write_bytes(content)
+    return archive
+
+
+def test_encrypted_archives_are_named(tmp_path):
+    archive = with_flag(zip_of(tmp_path / "a.zip", ("d/one", b"secret" * 10)), 1)
+    with pytest.raises(
+        InputError, match=r"a\.zip: 'd/one' is encrypted; unpack it yourself, with its password"
+    ):
+        unpack(archive, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_unknown_compression_is_named(tmp_path):
+    archive = zip_of(tmp_path / "a.zip", ("one", b"1"))
+    content = bytearray(archive.read_bytes())
+    for header, offset in ((b"PK\3\4", 8), (b"PK\1\2", 10)):
+        content[content.index(header) + offset] = 99  # what encrypting programs write
+    archive.write_bytes(content)
+    with pytest.raises(InputError, match=r"a\.zip: not a readable zip or tar archive \("):
+        unpack(archive, tmp_path / "out")
+
+
+def test_a_changed_byte_is_found(tmp_path):
+    archive = zip_of(tmp_path / "a.zip", ("one", b"0123456789"))
+    archive.write_bytes(archive.read_bytes().replace(b"0123456789", b"0123X56789"))
+    with pytest.raises(InputError, match=r"a\.zip: not a readable zip or tar archive \(Bad CRC"):
+        unpack(archive, tmp_path / "out")
+
+
+@given(
+    kind=st.sampled_from(["zip", "gz", "xz", "bz2", "tar"]),
+    changes=st.lists(st.tuples(st.floats(0, 0.999), st.integers(0, 255)), max_size=4),
+    cut=st.floats(0, 1) | st.just(1.0),
+)
+def test_damaged_archives_unpack_or_give_the_one_error(tmp_path_factory, kind, changes, cut):
+    folder = tmp_path_factory.mktemp("damaged")
+    path = folder / f"a.{kind}"
+    if kind == "zip":
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
+            packed.writestr("d/one", bytes(range(256)))
+    else:
+        with tarfile.open(path, f"w:{'' if kind == 'tar' else kind}") as packed:
+            packed.addfile(special("link", tarfile.SYMTYPE, "d/one"))
+            info = tarfile.TarInfo("d/one")
+            info.size = 256
+            packed.addfile(info, io.BytesIO(bytes(range(256))))
+    content = bytearray(path.read_bytes())
+    for place, value in changes:
+        content[int(place * len(content))] = value
+    path.write_bytes(content[: int(len(content) * cut)])
+    try:
+        unpack(path, folder / "out")
+    except InputError as error:
+        assert "\n" not in str(error)
+    assert {p.name for p in folder.iterdir()} <= {path.name, "out"}
+
+
+def test_what_unpacks_to_too_much_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("dhpf.data.unpack.MOST_BYTES", 3_000_000)
+    for make in (tar_of, zip_of):
+        archive = make(tmp_path / make.__name__, ("one", bytes(2_000_000)), ("two", bytes(2_000_000)))
+        with pytest.raises(InputError, match="refused, it unpacks to more than 3,000,000 bytes"):
+            unpack(archive, tmp_path / "out")
+
+
+def test_a_folder_that_cannot_be_written_is_not_the_archives_fault(tmp_path, monkeypatch):
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    archive = zip_of(tmp_path / "a.zip", ("one", b"1"))
+    monkeypatch.setattr(Path, "mkdir", full)
+    with pytest.raises(OSError, match="No space left"):
         unpack(archive, tmp_path / "out")
 
 

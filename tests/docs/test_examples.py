@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import doctest
+import ast
 import functools
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -27,13 +28,26 @@ def page(name: str) -> list[Block]:
 
 
 def run_python(block: Block, names: dict[str, Any], name: str) -> int:
-    """Run a block as a doctest with the names of those before it; the number of examples."""
-    parsed = doctest.DocTestParser().get_doctest(block.text, names, name, name, block.line - 1)
-    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
-    failed, tried = runner.run(parsed, clear_globs=False)
-    assert failed == 0
-    names.update(parsed.globs)
-    return tried
+    """Run a block as it would be copied, with the names of those before it; lines that say what they give
+    (``# -> value``) must give it. Returns the number of statements."""
+    tree = ast.parse(block.text)
+    lines = block.text.splitlines()
+    for statement in tree.body:
+        place = f"{name}, line {block.line + statement.lineno - 1}"
+        said = re.search(r"  # -> (.+)$", lines[(statement.end_lineno or statement.lineno) - 1])
+        if said and isinstance(statement, ast.Expr):
+            value = eval(compile(ast.Expression(statement.value), place, "eval"), names)
+            assert repr(value) == said[1], place
+        else:
+            exec(compile(ast.Module([statement], []), place, "exec"), names)
+    return len(tree.body)
+
+
+def test_what_lines_say_is_checked() -> None:
+    names: dict[str, Any] = {}
+    assert run_python(Block("python", "x = 3\nx + 1  # -> 4\n", 1), names, "page") == 2
+    with pytest.raises(AssertionError, match="line 7"):
+        run_python(Block("python", "x\nx + 1  # -> 5\n", 6), names, "page")
 
 
 @pytest.fixture
@@ -44,9 +58,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_tutorial(folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    read_once = functools.cache(load)
-    for module in ("dhpf.matcher", "dhpf.many"):
-        monkeypatch.setattr(f"{module}.load", read_once)
+    monkeypatch.setattr("dhpf.matcher.load", functools.cache(load))  # each model is read once
     names: dict[str, Any] = {}
     for block in page("tutorial.md"):
         if block.language == "python":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,37 @@ def test_predict_then_score_is_evaluate(folder: Path, tmp_path: Path) -> None:
     kept = run("evaluate", *common, "--out", tmp_path / "kept.npz", "--alpha", "0.1")
     assert kept.exit_code == 0
     assert (tmp_path / "kept.npz").read_bytes() == (tmp_path / "p.npz").read_bytes()
+
+
+def test_a_limit_and_json_on_standard_output(folder: Path, tmp_path: Path) -> None:
+    common = ["--dataset", "pf-pascal", "--root", folder / "pascal", "--size", "64", "--limit", "3"]
+    done = run("evaluate", *common, "--json", "-", "--out", tmp_path / "p.npz")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert (found["pairs"], found["split_pairs"], found["notes"]) == (3, 9, ["3 of 9 pairs of the split"])
+    assert found["config"] and found["calibration"]["bins"]
+    assert f"3 pairs predicted, 0 skipped: {tmp_path / 'p.npz'}" in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--json", "--csv", "--markdown", "--html"])
+def test_no_output_of_evaluate_replaces_another_or_an_input(
+    option: str, folder: Path, tmp_path: Path
+) -> None:
+    out, head = tmp_path / "e.npz", tmp_path / "head.safetensors"
+    head.write_bytes(b"head")
+    common = ["--dataset", "pf-pascal", "--root", folder / "pascal"]
+    for arguments in (
+        ["--out", out, option, out],
+        ["--model", head, option, head],
+        ["--model", head, "--out", head],
+    ):
+        done = run("evaluate", *common, *arguments)
+        assert re.search("is an input|two outputs have the same name", str(done.exception)), arguments
+    done = run("evaluate", *common, option, folder / "pascal" / "test_pairs.csv")
+    assert "is a file of the input folder" in str(done.exception)
+    done = run("predict", *common, "--out", folder / "pascal" / "test_pairs.csv")
+    assert "is a file of the input folder" in str(done.exception)
+    assert [path.name for path in tmp_path.iterdir()] == ["head.safetensors"] and head.read_bytes() == b"head"
 
 
 def test_the_small_layout_has_fewer_pairs_and_says_so(folder: Path, tmp_path: Path) -> None:

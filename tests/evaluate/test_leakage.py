@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -61,6 +62,15 @@ def test_training_lists_that_cannot_be_used(tmp_path: Path) -> None:
     (tmp_path / "empty").write_text("\n")
     with pytest.raises(InputError, match="empty: names no image"):
         read_training_list(tmp_path / "empty")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "endless").symlink_to("/dev/zero")
+    for name in ("pipe", "endless", "."):
+        with pytest.raises(InputError, match="not a regular file; wanted"):
+            read_training_list(tmp_path / name)
+    with (tmp_path / "large").open("wb") as stream:
+        stream.truncate(2**40)  # takes no room on the disc
+    with pytest.raises(InputError, match="large: larger than"):
+        read_training_list(tmp_path / "large")
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00\x80")
     with pytest.raises(InputError, match="binary: cannot be read"):
         read_training_list(tmp_path / "binary")

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dhpf.errors import InputError
-from dhpf.evaluate.metrics import mask_scores, pair_masks, pair_pck, point_errors, threshold_lengths
+from dhpf.evaluate.metrics import mask_scores, measure, pair_masks, pair_pck, pck, threshold_length
 from dhpf.evaluate.predictions import PairPrediction, Predictions
 from dhpf.evaluate.protocol import protocol_for
 from dhpf.evaluate.score import score_predictions
@@ -37,34 +37,48 @@ Make = Callable[..., Predictions]
         ("legacy-padded", "square240", 145),  # from -1 to 104, from -1 to 144
     ],
 )
-def test_threshold_length(
-    threshold: str, frame: str, length: float, make_pair: MakePair, make_predictions: Make
-) -> None:
-    predictions = make_predictions(make_pair(target_box=(20, 30, 140, 120)))
+def test_threshold_length(threshold: str, frame: str, length: float, make_pair: MakePair) -> None:
     protocol = protocol_for("pf-pascal", changes=[f"threshold={threshold}", f"frame={frame}"])
-    np.testing.assert_allclose(threshold_lengths(predictions, protocol), [length])
+    assert measure(make_pair(target_box=(20, 30, 140, 120)), protocol)[1] == pytest.approx(length)
 
 
-def test_padding_changes_nothing_once_a_keypoint_is_at_minus_one(
-    make_pair: MakePair, make_predictions: Make
-) -> None:
-    predictions = make_predictions(make_pair(target_points=[(-1, -1), (50, 70)]))
-    lengths = {
-        name: threshold_lengths(
-            predictions, protocol_for("pf-pascal", changes=[f"threshold={name}", "frame=original"])
-        ).item()
-        for name in ("keypoints", "legacy-padded")
-    }
-    assert lengths == {"keypoints": 71, "legacy-padded": 71}
+def test_padding_changes_nothing_once_a_keypoint_is_at_minus_one() -> None:
+    points = [(-1, -1), (50, 70)]
+    assert threshold_length("keypoints", (300, 200), None, points) == 71
+    assert threshold_length("legacy-padded", (300, 200), None, points) == 71
+    assert threshold_length("legacy-padded", (300, 200), None, points[1:]) == 71
 
 
-def test_errors_are_measured_in_the_frame(make_pair: MakePair, make_predictions: Make) -> None:
-    predictions = make_predictions(make_pair(target_points=[(30, 40)], predicted_points=[(36, 48)]))
-    original = protocol_for("pf-pascal", "original")
-    np.testing.assert_allclose(point_errors(predictions, original), [10])  # 6, 8, 10
-    np.testing.assert_allclose(
-        point_errors(predictions, protocol_for("pf-pascal")), [np.hypot(6 * 0.8, 8 * 1.2)]
-    )
+def test_errors_are_measured_in_the_frame(make_pair: MakePair) -> None:
+    pair = make_pair(target_points=[(30, 40)], predicted_points=[(36, 48)])
+    original, square = protocol_for("pf-pascal", "original"), protocol_for("pf-pascal")
+    np.testing.assert_allclose(measure(pair, original)[0], [10])  # 6, 8, 10
+    np.testing.assert_allclose(measure(pair, square)[0], [np.hypot(6 * 0.8, 8 * 1.2)])
+
+
+def test_pck_of_one_pair_from_plain_arrays() -> None:
+    """Distances of 0, 5 and 13 px and no answer, of a length of 50: right at 0.1 are 2 of 4, or 1 with <."""
+    truth = [(10, 10), (20, 10), (30, 10), (40, 10)]
+    guess = [(10, 10), (23, 14), (42, 15), (np.nan, np.nan)]
+    assert pck(guess, truth, 50, [0.01, 0.1, 0.3]).tolist() == [25, 50, 75]
+    assert pck(guess, truth, 50, [0.01, 0.1, 0.3], compare="<").tolist() == [25, 25, 75]
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_pairs_are_scored_as_by_plain_arrays(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    width, height = random.integers(50, 400, 2).tolist()
+    truth = random.uniform(0, (width, height), (6, 2))
+    guess, box = truth + random.normal(0, 20, truth.shape), np.array([5, 6, 40, 49])
+    pair = PairPrediction("p", "c", "a", "b", (9, 9), (width, height), truth, guess, truth, target_box=box)
+    predictions = Predictions.of_pairs([pair], dataset="d", split="s", model="m", commit="")
+    scale = np.array([240 / width, 240 / height])  # lengths are scaled by this alone
+    for threshold in ("image", "box", "keypoints", "legacy-padded"):
+        protocol = protocol_for("pf-pascal", changes=[f"threshold={threshold}"])
+        length = threshold_length(threshold, (240, 240), box * np.tile(scale, 2), truth * scale)
+        wanted = pck(guess * scale, truth * scale, length, [0.04, 0.1, 0.21])
+        np.testing.assert_allclose(pair_pck(predictions, protocol, [0.04, 0.1, 0.21]), [wanted])
 
 
 def test_the_frame_decides_whether_a_point_is_right(make_pair: MakePair, make_predictions: Make) -> None:
@@ -146,12 +160,12 @@ def test_agrees_with_a_literal_padded_computation(make_pair: MakePair, make_pred
 
 
 def test_boxes_must_be_there_for_a_box_threshold(make_pair: MakePair, make_predictions: Make) -> None:
-    protocol = protocol_for("spair-71k")
-    with pytest.raises(InputError, match="needs target_boxes, which the predictions lack"):
-        threshold_lengths(make_predictions(), protocol)
-    some = make_predictions(make_pair("a", target_box=(0, 0, 9, 9)), make_pair("b"), make_pair("c"))
-    with pytest.raises(InputError, match="2 have none, first b"):
-        threshold_lengths(some, protocol)
+    some = make_predictions(make_pair("a", target_box=(0, 0, 9, 9)), make_pair("b"))
+    for predictions, first in ((make_predictions(), "one"), (some, "b")):
+        with pytest.raises(
+            InputError, match=f"pair {first}: threshold=box needs the box of the target's object"
+        ):
+            pair_pck(predictions, protocol_for("spair-71k"), [0.1])
 
 
 def test_masks_by_hand() -> None:
@@ -162,6 +176,17 @@ def test_masks_by_hand() -> None:
     assert mask_scores(guess, truth) == (76, pytest.approx(100 * 4 / 28))  # 24 of 100 labels differ
     assert mask_scores(truth, truth) == (100, 100)
     assert mask_scores(~truth, ~truth & False) == (pytest.approx(16), 0)
+
+
+def test_masks_are_resized_as_images_are(make_pair: MakePair, make_predictions: Make) -> None:
+    """Pixel columns 1 and 2 of 4, x from 0.5 to 2.5, are columns 2 to 5 of 8: 4 of 8 columns, all rows."""
+    band = np.array([(0.5, -0.5), (2.5, -0.5), (2.5, 3.5), (0.5, 3.5)])
+    everything = np.array([(-0.5, -0.5), (3.5, -0.5), (3.5, 3.5), (-0.5, 3.5)])
+    pair = make_pair(source_points=band, predicted_points=band, target_points=everything, target_size=(4, 4))
+    predictions = make_predictions(pair, dataset="caltech-101", kind="polygons")
+    for frame in ("original", "square8", "square200"):
+        protocol = protocol_for("caltech-101", changes=[f"frame={frame}"])
+        np.testing.assert_allclose(pair_masks(predictions, protocol), [[50, 50]])
 
 
 def test_polygons_are_compared_as_masks_in_the_frame(make_pair: MakePair, make_predictions: Make) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,11 +12,11 @@ import torch
 
 from dhpf import InputError, Matcher
 from dhpf.data import make_mini, open_dataset
-from dhpf.data.pairs import Entry, PairDataset
-from dhpf.evaluate.predict import Predicted, order_of_pairs, predict
+from dhpf.data.pairs import PairDataset
+from dhpf.evaluate.predict import Predicted, default_workers, evenly_spaced, predict
 from dhpf.evaluate.predictions import Predictions
 from dhpf.evaluate.score import score_predictions
-from dhpf.model.network import DHPF
+from dhpf.methods.dhpf import DHPF
 
 
 @pytest.fixture(scope="module")
@@ -51,13 +52,16 @@ def test_predictions_are_those_of_the_matcher_in_the_order_of_the_split(
         stored = found.pair(index)
         match = quick.match(pair.source.path, pair.target.path)
         np.testing.assert_array_equal(stored.predicted_points, match.transfer(pair.source.points))
+        sure = match.confidence_at(pair.source.points).clip(0, 1)
+        np.testing.assert_array_equal(np.asarray(stored.confidences), sure)
         np.testing.assert_array_equal(stored.source_points, pair.source.points)
         np.testing.assert_array_equal(stored.target_points, pair.target.points)
         np.testing.assert_array_equal(np.asarray(stored.target_box), pair.target.box)
         assert (stored.category, stored.source_size) == (pair.category, pair.source.size)
         assert pairs.root / stored.source_image == pair.source.path
         assert np.flatnonzero(np.asarray(stored.layers)).tolist() == [2, 7, 11, 12, 15]
-    assert (done.computed, done.kept, done.moved) == (9, 0, 0)
+    assert (done.computed, done.kept, found.split_pairs) == (9, 0, 9)
+    assert found.config is not None and json.loads(found.config) == quick.description
     assert predictions_of(done).predicted_points.tolist() == found.predicted_points.tolist()
     assert [path.name for path in tmp_path.iterdir()] == ["p.npz"]
 
@@ -67,20 +71,66 @@ def test_each_image_is_computed_once(pairs: PairDataset, quick: Matcher, tmp_pat
     assert predict(quick, pairs, tmp_path / "p.npz").images == len(different) == 9
 
 
-def test_pairs_that_share_images_come_one_after_the_other(pairs: PairDataset) -> None:
-    def entry(source: str, target: str) -> Entry:
-        return Entry(f"{source}{target}", "cat", Path(source), Path(target))
+def test_a_limit_takes_pairs_evenly_spaced_over_the_split(
+    pairs: PairDataset, quick: Matcher, tmp_path: Path
+) -> None:
+    some = predictions_of(predict(quick, pairs, tmp_path / "some.npz", limit=4))
+    names = [entry.id for entry in pairs.entries]
+    assert some.pair_ids.tolist() == [names[0], names[2], names[4], names[6]] and some.split_pairs == 9
+    assert score_predictions(some).notes == ("4 of 9 pairs of the split",)
+    predict(quick, pairs, tmp_path / "all.npz")
+    predict(quick, pairs, tmp_path / "more.npz", limit=10)
+    assert (tmp_path / "more.npz").read_bytes() == (tmp_path / "all.npz").read_bytes()
 
-    pairs.entries = tuple(entry(*names) for names in ("ab", "cd", "ef", "ga", "dc", "he", "bg"))
-    order = order_of_pairs(pairs)
-    assert [set(order[:3]), set(order[3:5]), set(order[5:])] == [{0, 3, 6}, {1, 4}, {2, 5}]
+
+def test_evenly_spaced() -> None:
+    assert evenly_spaced(10, 3) == [0, 3, 6] and evenly_spaced(3, None) == evenly_spaced(3, 8) == [0, 1, 2]
+    assert evenly_spaced(12234, 12234) == list(range(12234))
+    with pytest.raises(InputError, match="limit 0: wanted a number of pairs, 1 or more"):
+        evenly_spaced(10, 0)
+
+
+@pytest.mark.parametrize("name", ["JPEGImages/2008_001003.jpg", "test_pairs.csv", "link.npz"])
+def test_nothing_but_predictions_is_replaced(name: str, quick: Matcher, tmp_path: Path) -> None:
+    make_mini("pf-pascal", tmp_path)
+    (tmp_path / "link.npz").symlink_to(tmp_path / "test_pairs.csv")
+    before = (tmp_path / name).read_bytes()
+    with pytest.raises(InputError, match="exists and holds no predictions; give the output another name"):
+        predict(quick, open_dataset("pf-pascal", tmp_path, "test"), tmp_path / name)
+    assert (tmp_path / name).read_bytes() == before and not list(tmp_path.rglob("*part*"))
+
+
+def test_what_the_file_cannot_hold_is_an_error_before_the_work(
+    pairs: PairDataset, quick: Matcher, tmp_path: Path
+) -> None:
+    strange = Matcher(quick.method, "caf\udce9.safetensors", size=64)  # a name that is not UTF-8
+    with pytest.raises(InputError, match="model holds control characters or broken Unicode"):
+        predict(strange, pairs, tmp_path / "p.npz")
+    pairs.entries = (*pairs.entries[:-1], pairs.entries[-1]._replace(category="\x1b[31m"))
+    with pytest.raises(InputError, match="control characters"):
+        predict(quick, pairs, tmp_path / "p.npz")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("given", ["x", "0", "-1", ""])
+def test_a_strange_number_of_processes_is_named(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", given)
+    with pytest.raises(InputError, match=f"LOCAL_WORLD_SIZE={given}: wanted numbers as torchrun sets them"):
+        default_workers()
+
+
+def test_the_processors_are_shared_with_the_other_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(8)), raising=False)
+    assert default_workers() == 8
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "3")
+    assert default_workers() == 2
 
 
 @pytest.fixture
 def damaged(tmp_path: Path) -> Iterator[Path]:
     """A mini PF-PASCAL with keypoint columns, to be changed."""
     folder = tmp_path / "damaged"
-    make_mini("pf-pascal", folder, keypoint_columns=True)
+    make_mini("pf-pascal", folder)
     yield folder
 
 
@@ -113,7 +163,9 @@ def test_what_cannot_be_predicted_is_skipped_with_its_reason(
 
 
 def test_a_split_without_any_usable_pair_is_an_error(damaged: Path, quick: Matcher, tmp_path: Path) -> None:
-    training = open_dataset("pf-pascal", damaged, "trn")  # this layout has no keypoints for training
+    for line in range(1, 13):
+        edit(damaged / "trn_pairs.csv", line, XA="", YA="", XB="", YB="")
+    training = open_dataset("pf-pascal", damaged, "trn")
     with pytest.raises(InputError, match=r"none of the 12 pairs of pf-pascal, trn .* no common points"):
         predict(quick, training, tmp_path / "p.npz")
     training.entries = ()
@@ -131,9 +183,8 @@ def test_points_outside_their_image_are_taken_at_its_edge_and_counted(
     stored, source = predictions_of(done).pair(0), pairs[0].source
     assert np.asarray(stored.source_points).tolist() == [[-3, 30], [20, 999]]
     match = quick.match(source.path, pairs[0].target.path)
-    expected = match.transfer([[0, 30], [20, source.size[1]]])
+    expected = match.transfer([[-0.5, 30], [20, source.size[1] - 0.5]])
     np.testing.assert_array_equal(stored.predicted_points, expected)
-    assert done.moved == 2
 
 
 def test_the_other_direction_is_a_swap(
@@ -146,7 +197,7 @@ def test_the_other_direction_is_a_swap(
     match = quick.match(pair.target.path, pair.source.path)
     np.testing.assert_array_equal(stored.predicted_points, match.transfer(pair.target.points))
     np.testing.assert_array_equal(stored.target_points, pair.source.points)
-    with pytest.raises(InputError, match="direction 'backwards'; wanted"):
+    with pytest.raises(InputError, match="unknown direction 'backwards'"):
         predict(quick, pairs, tmp_path / "p.npz", direction="backwards")
 
 
@@ -168,7 +219,7 @@ def test_outlines_are_carried_over(quick: Matcher, tmp_path: Path, one_thread: N
     pair, stored = pairs[1], found.pair(1)
     assert found.kind == "polygons" and pair.source.polygon is not None
     match = quick.match(pair.source.path, pair.target.path)
-    inside = pair.source.polygon.clip(0, pair.source.size)
+    inside = pair.source.polygon.clip(-0.5, np.array(pair.source.size) - 0.5)
     np.testing.assert_array_equal(stored.predicted_points, match.transfer(inside))
     np.testing.assert_array_equal(stored.target_points, pair.target.polygon)
     assert score_predictions(found).metrics == ("LT-ACC", "IoU")
@@ -178,7 +229,7 @@ def test_chosen_layers_and_gates_are_stored(
     pairs: PairDataset, quick: Matcher, tmp_path: Path, one_thread: None
 ) -> None:
     torch.manual_seed(0)
-    dynamic = Matcher(DHPF(quick.network.backbone).folded(), "untrained", size=64)
+    dynamic = Matcher(DHPF(quick.method.backbone).for_inference(), "untrained", size=64)
     found = predictions_of(predict(dynamic, pairs, tmp_path / "p.npz"))
     for index, pair in enumerate(pairs):
         match = dynamic.match(pair.source.path, pair.target.path)

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -134,31 +135,53 @@ def test_a_damaged_line_ends_what_is_believed(
     interrupted: bytes, pairs: PairDataset, quick: Matcher, tmp_path: Path, whole: bytes
 ) -> None:
     lines = interrupted.split(b"\n")
-    for damage in (b"\0" * 40, b"[1, 2]", b'{"index": 3}', b"{}"):
+    wrong = b'{"index": 3, "outcome": {"pair_id": "x", "source_points": "y"}}'
+    deep = b'{"index": ' + b"[" * 100_000
+    for damage in (b"\0" * 40, b"[1, 2]", b'{"index": 3}', b"{}", wrong, deep):
         content = b"\n".join([*lines[:2], damage, *lines[2:]])
         (tmp_path / "p.npz.part-0").write_bytes(content)
         assert predict(quick, pairs, tmp_path / "p.npz").kept == 1
         assert (tmp_path / "p.npz").read_bytes() == whole
 
 
+def test_two_runs_with_one_output_do_not_mix(
+    interrupted: bytes, pairs: PairDataset, quick: Matcher, tmp_path: Path, whole: bytes
+) -> None:
+    """While one run has its part file open, another is refused, and changes nothing."""
+    fcntl = pytest.importorskip("fcntl")
+    part = tmp_path / "p.npz.part-0"
+    part.write_bytes(interrupted)
+    with part.open("ab") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        with pytest.raises(InputError, match=r"another run writes .*p\.npz\.part-0; wait for it"):
+            predict(quick, pairs, tmp_path / "p.npz")
+    assert part.read_bytes() == interrupted
+    predict(quick, pairs, tmp_path / "p.npz")
+    assert (tmp_path / "p.npz").read_bytes() == whole
+
+
 def test_parts_of_another_run_are_refused(
     interrupted: bytes, pairs: PairDataset, matcher: Matcher, tmp_path: Path
 ) -> None:
     (tmp_path / "p.npz.part-0").write_bytes(interrupted)
-    with pytest.raises(InputError, match=r"p\.npz\.part-0 holds a run with another size; remove it"):
+    with pytest.raises(InputError, match=r"part-0 holds a run with another config, size, weights; remove"):
         predict(matcher, pairs, tmp_path / "p.npz")
 
 
-@pytest.mark.parametrize("how", ["motion", "closer"])
 def test_parts_that_were_matched_in_another_way_are_refused(
-    how: str,
-    interrupted: bytes,
-    pairs: PairDataset,
-    quick: Matcher,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    interrupted: bytes, pairs: PairDataset, quick: Matcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "p.npz.part-0").write_bytes(interrupted)
-    monkeypatch.setattr(quick.network, how, True)
-    with pytest.raises(InputError, match=rf"p\.npz\.part-0 holds a run with another {how}; remove it"):
+    changed = replace(quick.method.config, revote=True)
+    monkeypatch.setattr(quick.method, "config", changed)
+    quick = Matcher(quick.method, quick.name, quick.size)
+    with pytest.raises(InputError, match=r"part-0 holds a run with another config, weights; remove it"):
         predict(quick, pairs, tmp_path / "p.npz")
+
+
+def test_parts_of_other_pairs_are_refused(
+    interrupted: bytes, pairs: PairDataset, quick: Matcher, tmp_path: Path
+) -> None:
+    (tmp_path / "p.npz.part-0").write_bytes(interrupted)
+    with pytest.raises(InputError, match=r"p\.npz\.part-0 holds a run with another pairs; remove it"):
+        predict(quick, pairs, tmp_path / "p.npz", limit=5)

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from dhpf.errors import InputError
-from dhpf.evaluate.layout import LAYOUT
-from dhpf.evaluate.predictions import PairPrediction, Predictions
+from dhpf.evaluate.predictions import LAYOUT, PairPrediction, Predictions
+
+NO_CHARACTER = np.array([0x110000], np.uint32).view("<U1").reshape(())
 
 MakePair = Callable[..., PairPrediction]
 Make = Callable[..., Predictions]
@@ -21,9 +22,12 @@ Make = Callable[..., Predictions]
 def full(make_pair: MakePair, make_predictions: Make) -> Predictions:
     """Two pairs with everything that a file can hold for keypoints."""
     gates = {"layers": [True, False], "gate_probabilities": [0.75, 0.25]}
+    sure, lost = {"confidences": [0.5, 0.25, 1]}, {"confidences": [np.nan]}
     return make_predictions(
-        make_pair("one", target_box=(1, 2, 3, 4), flags={"occlusion": 2}, **gates),
-        make_pair("two", target_points=[(5, 6.5)], predicted_points=[(np.nan, np.nan)], **gates),
+        make_pair("one", target_box=(1, 2, 3, 4), flags={"occlusion": 2}, **gates, **sure),
+        make_pair("two", target_points=[(5, 6.5)], predicted_points=[(np.nan, np.nan)], **gates, **lost),
+        config='{"beta": 0.5, "layers": [3]}',
+        split_pairs=7,
         input_size=(240, 240),
         training_images=["b.jpg", "a.jpg", "b.jpg"],
         skipped=[("three", "no common point")],
@@ -33,7 +37,7 @@ def full(make_pair: MakePair, make_predictions: Make) -> Predictions:
 def arrays_of(predictions: Predictions) -> dict[str, Any]:
     values = {name: getattr(predictions, name) for name in LAYOUT}
     given = {name: value for name, value in values.items() if value is not None}
-    return {"format": "dhpf-predictions", "version": 1, **given}
+    return {"format": "dhpf-predictions", "version": 2, **given}
 
 
 def test_a_file_gives_back_what_was_saved(full: Predictions, tmp_path: Path) -> None:
@@ -51,6 +55,7 @@ def test_a_pair_comes_back_as_it_was_given(full: Predictions, make_pair: MakePai
     np.testing.assert_array_equal(one.target_points, given.target_points)
     np.testing.assert_array_equal(np.asarray(one.target_box), [1, 2, 3, 4])
     assert (two.target_box, two.flags, one.flags) == (None, {}, {"occlusion": 2})
+    np.testing.assert_array_equal(np.asarray(one.confidences), [0.5, 0.25, 1])
     np.testing.assert_array_equal(two.target_points, [[5, 6.5]])
 
 
@@ -61,6 +66,8 @@ def test_a_file_can_be_made_again_from_its_pairs(full: Predictions, tmp_path: Pa
         split=full.split,
         model=full.model,
         commit=full.commit,
+        config=full.config,
+        split_pairs=full.split_pairs,
         input_size=(240, 240),
         training_images=["a.jpg", "b.jpg"],
         skipped=full.skipped,
@@ -79,7 +86,7 @@ def test_the_same_content_gives_the_same_bytes_and_leaves_nothing_else(
 
 def test_numpy_reads_the_file_without_pickles(full: Predictions, tmp_path: Path) -> None:
     with np.load(full.save(tmp_path / "p.npz"), allow_pickle=False) as arrays:
-        assert str(arrays["format"]) == "dhpf-predictions" and int(arrays["version"]) == 1
+        assert str(arrays["format"]) == "dhpf-predictions" and int(arrays["version"]) == 2
         np.testing.assert_array_equal(arrays["point_offsets"], [0, 3, 4])
         assert arrays["pair_ids"].tolist() == ["one", "two"]
 
@@ -146,9 +153,12 @@ def test_pickles_are_never_opened(full: Predictions, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"version": 2}, "predictions file of version 2; this dhpf reads version 1"),
+        ({"version": 3}, "predictions of version '3'; this dhpf reads 1 and 2"),
         ({"predicted_points": None}, "missing: predicted_points"),
-        ({"target_boxes": None, "target_box": np.zeros((2, 4))}, "'target_box'; did you mean 'target_boxes'"),
+        (
+            {"target_boxes": None, "target_box": np.zeros((2, 4))},
+            "unknown array 'target_box': did you mean 'target_boxes'",
+        ),
         (
             {"categories": np.array(["cat"])},
             r"categories has shape \(1,\); wanted: \(P,\) \(P = 2, by pair_ids",
@@ -162,22 +172,40 @@ def test_pickles_are_never_opened(full: Predictions, tmp_path: Path) -> None:
         ({"source_points": np.full((4, 2), "x")}, "source_points holds <U1; wanted: number"),
         ({"source_points": np.full((4, 2), np.nan)}, "source_points holds NaN"),
         ({"target_points": np.zeros((5, 2))}, "5 target and 4 source points; keypoints need as many"),
-        ({"target_sizes": np.array([(3, 4), (0, 4)])}, "target_sizes holds a size of 0 or less"),
-        ({"point_offsets": np.array([0, 4])}, r"wanted: \(P \+ 1,\) \(O = 3"),
-        ({"point_offsets": np.array([1, 3, 4])}, "point_offsets must rise from 0 to the number of points, 4"),
-        ({"point_offsets": np.array([0, 3, 3])}, "point_offsets must rise from 0"),
+        ({"source_points": np.full((4, 2), 1e300)}, "source_points holds NaN, infinity or a number beyond"),
+        ({"predicted_points": np.full((4, 2), np.inf)}, "predicted_points holds infinity or a number beyond"),
+        ({"target_sizes": np.array([(3, 4), (0, 4)])}, "an image size is not from 1 to 64,000,000 pixels"),
+        ({"source_sizes": np.array([(3, 4), (2**40, 2**40)])}, "an image size is not from 1 to 64,000,000"),
+        ({"point_offsets": np.array([0, 4])}, "point_offsets must be P . 1 = 3 numbers"),
+        ({"point_offsets": np.array([1, 3, 4])}, "that rise from 0 to the number of points, 4"),
+        ({"point_offsets": np.array([0, 3, 3])}, "point_offsets must be"),
+        ({"point_offsets": np.array([0, 5, 4])}, "point_offsets must be"),
         ({"point_offsets": np.array([0, 4, 4])}, "pair two has no points"),
         ({"pair_ids": np.array(["one", "one"])}, "pair one occurs 2 times"),
         ({"skipped_ids": np.array(["one"])}, "pair one is both predicted and skipped"),
         ({"skipped_reasons": None}, "skipped_ids and skipped_reasons go together"),
         ({"kind": "lines"}, "kind is 'lines'; wanted: keypoints or polygons"),
-        ({"kind": "polygons"}, "polygons need target_offsets"),
-        ({"target_offsets": np.array([0, 3, 4])}, "target_offsets are for kind = 'polygons'"),
+        ({"kind": "polygons"}, "target_offsets say where true polygons begin: polygons need them"),
+        ({"target_offsets": np.array([0, 3, 4])}, "polygons need them, keypoints do not"),
         ({"direction": "forward"}, "direction is 'forward'; wanted: source-to-target or target-to-source"),
         (
             {"layers": np.zeros((2, 3), dtype=bool)},
             r"gate_probabilities has shape \(2, 2\).*L = 3, by layers",
         ),
+        ({"confidences": np.array([0, 0.5, 1, 1.01])}, "confidences must be from 0 to 1, or NaN"),
+        ({"confidences": np.zeros(3)}, r"confidences has shape \(3,\).*N = 4, by source_points"),
+        ({"model": "red\x1b[31m"}, "model holds control characters or broken Unicode"),
+        (
+            {"categories": np.array(["cat", "\udc80"])},
+            "categories holds control characters or broken Unicode",
+        ),
+        ({"model": NO_CHARACTER}, "model holds control characters or broken Unicode"),
+        ({"config": "[1]"}, "config must be a JSON object"),
+        ({"config": '{"a": NaN}'}, "config must be a JSON object"),
+        ({"config": '{"a": 1e999}'}, "config must be a JSON object"),
+        ({"config": '{"a": "\\ud800"}'}, "config must be a JSON object"),
+        ({"config": '{"a": ' * 100_000 + "1" + "}" * 100_000}, "config must be a JSON object"),
+        ({"\x1b[31m": np.zeros(1)}, r"unknown array '\\x1b\[31m'"),
     ],
 )
 def test_what_is_wrong_in_a_file_is_said(
@@ -200,13 +228,23 @@ def test_a_surplus_in_one_pair_does_not_hide_a_lack_in_another(
 
 
 def test_gates_of_some_pairs_only_are_refused(make_pair: MakePair, make_predictions: Make) -> None:
-    with pytest.raises(InputError, match="same number for every pair, or none"):
-        make_predictions(make_pair("a", layers=[True]), make_pair("b"))
+    for given in ({"layers": [True]}, {"confidences": [1, 1, 1]}):
+        with pytest.raises(InputError, match=rf"{next(iter(given))}: give the same number for every pair"):
+            make_predictions(make_pair("a", **given), make_pair("b"))
 
 
 def test_a_folder_that_does_not_exist_is_named(full: Predictions, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"cannot write .*none/p\.npz"):
         full.save(tmp_path / "none" / "p.npz")
+
+
+def test_a_file_of_version_1_is_still_read(full: Predictions, tmp_path: Path) -> None:
+    new = ("confidences", "config", "split_pairs")
+    old = {name: value for name, value in arrays_of(full).items() if name not in new} | {"version": 1}
+    np.savez(tmp_path / "p.npz", **old)
+    again = Predictions.load(tmp_path / "p.npz")
+    assert (again.confidences, again.config, again.split_pairs) == (None, None, None)
+    np.testing.assert_array_equal(again.predicted_points, full.predicted_points)
 
 
 def test_bytes_do_not_depend_on_the_clock(full: Predictions, tmp_path: Path) -> None:

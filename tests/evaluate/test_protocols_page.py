@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dhpf.evaluate.layout import LAYOUT
-from dhpf.evaluate.predictions import Predictions
-from dhpf.evaluate.protocol import AVERAGES, COMPARISONS, PRESETS, THRESHOLDS, protocol_for
+from dhpf.evaluate.predictions import LAYOUT, Predictions
+from dhpf.evaluate.protocol import CHOICES, PRESETS, protocol_for
 from dhpf.evaluate.score import score_predictions
 
 PAGE = (Path(__file__).parents[2] / "docs" / "protocols.md").read_text(encoding="utf-8")
@@ -30,5 +29,5 @@ def test_the_example_writes_a_file_that_can_be_scored(
 
 
 def test_every_array_preset_and_value_is_described() -> None:
-    for name in (*LAYOUT, *PRESETS, *THRESHOLDS, *AVERAGES, *COMPARISONS):
+    for name in (*LAYOUT, *PRESETS, *(value for values in CHOICES.values() for value in values)):
         assert f"`{name}`" in PAGE, name

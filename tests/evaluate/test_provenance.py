@@ -5,11 +5,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import torch
 
 from dhpf import __version__
 from dhpf.evaluate import provenance
-from dhpf.model.checkpoint import save_head
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
@@ -42,15 +40,3 @@ def test_the_commit_is_that_of_the_package_and_marks_changes(
     installed.mkdir(parents=True)
     monkeypatch.setattr(provenance, "PACKAGE", installed)
     assert provenance.code_version() == __version__  # somebody else's tree
-
-
-def test_models_name_their_training_images(tmp_path: Path) -> None:
-    head, silent = tmp_path / "head.safetensors", tmp_path / "silent.safetensors"
-    weights = {"gates.weight": torch.zeros(1)}
-    save_head(head, weights, {"backbone": "resnet50-msra", "training_images": "a.jpg\nb/c.jpg"})
-    save_head(silent, weights, {"backbone": "resnet50-msra"})
-    assert provenance.training_images(str(head)) == ("a.jpg", "b/c.jpg")
-    assert provenance.training_images(str(silent)) is None
-    assert provenance.training_images("hpf-resnet50") == ()  # fixed layers are not trained
-    assert provenance.training_images("hpf-resnet50-searched") is None  # but their choice may be fitted
-    assert provenance.training_images("something else") is None

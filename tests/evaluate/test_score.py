@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dhpf.errors import InputError
-from dhpf.evaluate.breakdown import summarise
+from dhpf.evaluate.breakdown import Bin, calibrate, summarise
 from dhpf.evaluate.predictions import PairPrediction, Predictions
 from dhpf.evaluate.protocol import protocol_for
 from dhpf.evaluate.score import Score, score_predictions
@@ -90,7 +90,7 @@ def test_skipped_pairs_and_points_without_answer_are_counted(
     predictions = make_predictions(make_pair(predicted_points=guess), skipped=[("x", "no common point")])
     score = score_predictions(predictions, alphas=[0.1])
     assert score.overall.values == (pytest.approx(100 / 3),)
-    assert score.skipped == (("x", "no common point"),)
+    assert score.predictions.skipped == (("x", "no common point"),)
     assert score.notes == ("2 points without a prediction count as wrong",)
 
 
@@ -99,6 +99,39 @@ def test_a_threshold_of_zero_is_said(make_pair: MakePair, make_predictions: Make
     score = score_predictions(predictions)
     assert score.overall.values == (100, 100, 100)  # exact
     assert score.notes == ("1 pairs have a threshold of 0 px: only an exact prediction is right there",)
+
+
+def test_some_pairs_of_a_split_are_said_to_be_some(make_pair: MakePair, make_predictions: Make) -> None:
+    for whole, notes in ((5, ("3 of 5 pairs of the split",)), (3, ())):
+        some = make_predictions(
+            make_pair("a"), make_pair("b"), skipped=[("x", "why")], training_images=[], split_pairs=whole
+        )
+        assert score_predictions(some).notes == notes
+
+
+def test_calibration_by_hand() -> None:
+    """Bins of a tenth: 0.42 and 0.48 with one right, 0.9, 1 and 1 with two right, one without confidence."""
+    confidences = np.array([0.42, 0.9, np.nan, 1.0, 0.48, 1.0])
+    right = np.array([True, True, True, False, False, True])
+    found = calibrate(confidences, right)
+    assert found is not None and len(found.bins) == 2
+    assert found.bins[0] == Bin(0.4, 0.5, 2, pytest.approx(45), pytest.approx(50))
+    assert found.bins[1] == Bin(0.9, 1.0, 3, pytest.approx(100 * 2.9 / 3), pytest.approx(200 / 3))
+    assert found.error == pytest.approx((2 * 5 + 3 * 30) / 5)
+    assert calibrate(np.full(3, np.nan), right[:3]) is None
+
+
+def test_points_are_right_at_a_tenth_for_the_calibration(
+    some_right: MakePair, make_predictions: Make
+) -> None:
+    pairs = [some_right("a", 1, 1, confidences=[0.95, 0.05]), some_right("b", 1, 0, confidences=[0.98])]
+    found = score_predictions(make_predictions(*pairs), alphas=[0.3]).calibration
+    assert found is not None
+    assert [(each.points, each.right) for each in found.bins] == [(1, 0), (2, 100)]
+    assert found.error == pytest.approx((5 + 2 * 3.5) / 3)
+    assert score_predictions(make_predictions()).calibration is None
+    polygons = make_predictions(some_right("a", 3, 0, confidences=[1, 1, 1]), kind="polygons")
+    assert score_predictions(polygons, protocol_for("caltech-101")).calibration is None
 
 
 def test_masks_are_scored_without_alphas(make_pair: MakePair, make_predictions: Make) -> None:

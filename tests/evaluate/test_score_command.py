@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -40,6 +41,53 @@ def test_all_outputs_at_once(file: Path) -> None:
     )
     assert json.loads(outputs["json"].read_text())["pck"] == {"0.05": 0, "0.1": 100, "0.15": 100}
     assert all("half" in path.read_text() for path in outputs.values())
+    said = [line for line in result.output.splitlines() if line.startswith("wrote ")]
+    assert said == [f"wrote {path}" for path in outputs.values()]
+
+
+def test_json_on_standard_output_stands_there_alone(file: Path) -> None:
+    result = run(file, "--json", "-", "--csv", file.with_name("out.csv"))
+    assert json.loads(result.stdout)["model"] == "half"
+    assert "wrote" in result.stderr and not Path("-").exists()
+
+
+@pytest.mark.parametrize("option", ["--json", "--csv", "--markdown", "--html"])
+def test_no_output_replaces_an_input_or_another_output(option: str, file: Path) -> None:
+    names, same, link = (file.with_name(name) for name in ("names.txt", "same.npz", "link.npz"))
+    names.write_text("one_a.jpg\n")
+    same.hardlink_to(file)
+    link.symlink_to(file)
+    before = file.read_bytes()
+    other = "--csv" if option != "--csv" else "--html"
+    for arguments in (
+        [option, file],
+        [option, same],
+        [option, link],
+        ["--train-list", names, option, names],
+        [option, file.with_name("x"), other, file.parent / "." / "x"],
+    ):
+        result = run(file, *arguments)
+        assert isinstance(result.exception, InputError), arguments
+        said = str(result.exception)
+        assert re.search("is an input|two outputs have the same name", said) and result.output == ""
+    assert file.read_bytes() == before and names.read_text() == "one_a.jpg\n"
+    assert sorted(path.name for path in file.parent.iterdir()) == [
+        *("link.npz", "names.txt", "p.npz", "same.npz")
+    ]
+
+
+def test_no_output_replaces_a_file_of_the_data_set(file: Path) -> None:
+    root = file.parent / "data"
+    root.mkdir()
+    (root / "pairs.csv").write_text("precious")
+    (file.parent / "link.csv").symlink_to(root / "pairs.csv")
+    for out in (root / "pairs.csv", file.parent / "link.csv"):
+        result = run(file, "--csv", out, "--root", root)
+        assert isinstance(result.exception, InputError) and "is a file of the input folder" in str(
+            result.exception
+        )
+    assert (root / "pairs.csv").read_text() == "precious"
+    assert run(file, "--csv", root / "new.csv", "--root", root).exit_code == 0
 
 
 def test_alphas_protocol_and_changes_reach_the_score(file: Path) -> None:

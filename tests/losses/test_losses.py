@@ -11,26 +11,15 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from torch.testing import assert_close
 
+from dhpf.grid import Grid
 from dhpf.losses.layer_rate import layer_rate_loss
-from dhpf.losses.rows import appearance_rows
-from dhpf.losses.strong import importance, nearest_cells, strong_loss, target_distributions
+from dhpf.losses.strong import importance, strong_loss, target_distributions
 from dhpf.losses.weak import correlation_entropy, weak_loss
+from dhpf.model.correlation import correlate
 from tests import literal
 
 SIZES = [(12, 10), (12, 10), (6, 5), (3, 3)]  # of four layers; the first is the base grid
-GRID = (12, 10)
-
-
-def literal_rows(blocks_a, blocks_b, gates, cells):
-    """Upsample, gate both sides, concatenate, cosine: all rows, of which some are taken."""
-    rows = []
-    for pair in range(len(cells)):
-        sides = []
-        for blocks in (blocks_a, blocks_b):
-            gated = [gates[pair, n] * block[pair] for n, block in enumerate(blocks)]
-            sides.append(literal.hyperimage(gated, GRID))
-        rows.append(literal.appearance(*sides)[cells[pair]])
-    return torch.stack(rows)
+GRID = Grid(12, 10, 4.0)
 
 
 @settings(deadline=None, max_examples=15)
@@ -41,77 +30,72 @@ def test_rows_and_their_gradients_equal_the_literal_matrix(seed: int) -> None:
     def random(*shape: int) -> torch.Tensor:
         return torch.randn(*shape, generator=generator, dtype=torch.float64, requires_grad=True)
 
-    blocks_a, blocks_b = ([random(2, 6, *size) for size in SIZES] for _ in range(2))
-    gates = torch.tensor(
-        [[1.0, 1.0, 0.0, 1.0], [1.0, 0.0, 1.0, 1.0]], dtype=torch.float64, requires_grad=True
-    )
-    cells = torch.randint(0, 120, (2, 5), generator=generator)
-    probe = torch.randn(2, 5, 120, generator=generator, dtype=torch.float64)
+    blocks_a, blocks_b = ([random(*size, 6) for size in SIZES] for _ in range(2))
+    gates = torch.tensor([1.0, 1.0, 0.0, 1.0], dtype=torch.float64, requires_grad=True)
     inputs = [*blocks_a, *blocks_b, gates]
-    found = appearance_rows(blocks_a, blocks_b, gates.square(), cells, GRID, GRID)
-    expected = literal_rows(blocks_a, blocks_b, gates, cells)
-    assert_close(found, expected)
-    for mine, theirs in zip(
-        torch.autograd.grad((found * probe).sum(), inputs),
-        torch.autograd.grad((expected * probe).sum(), inputs),
-        strict=True,
-    ):
-        assert_close(mine, theirs)
+    for count in (5, 110):  # few rows, and so many that products are taken first
+        cells = torch.randint(0, 120, (count,), generator=generator)
+        probe = torch.randn(count, 120, generator=generator, dtype=torch.float64)
+        found = correlate(blocks_a, blocks_b, GRID, GRID, weights=gates.square()).rows(cells)
+        # Upsample, gate both sides, concatenate, cosine: all rows, of which some are taken.
+        sides = [
+            literal.hyperimage([gate * block for gate, block in zip(gates, blocks, strict=True)], GRID)
+            for blocks in (blocks_a, blocks_b)
+        ]
+        expected = literal.appearance(*sides)[cells]
+        assert_close(found, expected)
+        for mine, theirs in zip(
+            torch.autograd.grad((found * probe).sum(), inputs),
+            torch.autograd.grad((expected * probe).sum(), inputs),
+            strict=True,
+        ):
+            assert_close(mine, theirs)
 
 
 def test_a_gate_that_enters_once_teaches_layers_that_are_off() -> None:
     generator = torch.Generator().manual_seed(0)
-    blocks = [torch.randn(1, 6, *size, generator=generator) for size in SIZES]
-    others = [torch.randn(1, 6, *size, generator=generator) for size in SIZES]
-    cells = torch.tensor([[7, 50]])
+    blocks, others = ([torch.randn(*size, 6, generator=generator) for size in SIZES] for _ in range(2))
     gradients = {}
     for power in (1, 2):
-        gates = torch.tensor([[1.0, 0.0, 1.0, 0.0]], requires_grad=True)
-        rows = appearance_rows(blocks, others, gates**power, cells, GRID, GRID)
-        gradients[power] = torch.autograd.grad(rows.square().sum(), gates)[0][0]
+        gates = torch.tensor([1.0, 0.0, 1.0, 0.0], requires_grad=True)
+        rows = correlate(blocks, others, GRID, GRID, weights=gates**power).rows(torch.tensor([7, 50]))
+        gradients[power] = torch.autograd.grad(rows.square().sum(), gates)[0]
     assert gradients[2][[1, 3]].abs().max() == 0  # squared: no gradient at 0
     assert gradients[1][[1, 3]].abs().min() > 0
     assert_close(gradients[2][[0, 2]], 2 * gradients[1][[0, 2]])
 
 
-def test_nearest_cells() -> None:
-    points = torch.tensor([[0.0, 0.0], [5.9, 0.0], [6.1, 9.0], [6.0, 0.0], [500.0, -3.0]])
-    assert nearest_cells(points, (12, 10)).tolist() == [0, 1, 22, 1, 9]
-
-
 def test_importance_by_hand() -> None:
-    truth = torch.zeros(1, 4, 2)
-    predicted = torch.tensor([[[0.0, 0.0], [3.0, 4.0], [0.0, 10.0], [60.0, 80.0]]])
-    assert_close(importance(predicted, truth, torch.tensor([10.0])), torch.tensor([[0.0, 0.25, 1.0, 1.0]]))
+    predicted = torch.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 10.0], [60.0, 80.0]])
+    assert_close(importance(predicted, torch.zeros(4, 2), 10.0), torch.tensor([0.0, 0.25, 1.0, 1.0]))
 
 
 def test_strong_loss_by_hand() -> None:
     # Two targets: centred and divided by the sample deviation, two different values are +-1/sqrt(2).
-    rows = torch.tensor([[[3.0, 1.0], [0.0, 5.0], [9.0, 9.0]]])
-    targets = F.one_hot(torch.tensor([[0, 0, 1]])).float()
-    valid = torch.tensor([[True, True, False]])
-    omega = torch.tensor([[0.5, 1.0, 1.0]])
+    rows = torch.tensor([[3.0, 1.0], [0.0, 5.0]])
+    targets = F.one_hot(torch.tensor([0, 0]), 2).float()
     right = math.log(1 + math.exp(-math.sqrt(2)))
     wrong = math.log(1 + math.exp(math.sqrt(2)))
-    result = strong_loss(rows, targets, valid, omega)
-    assert result.loss.item() == pytest.approx((0.5 * right + wrong) / 2, rel=1e-6)
-    assert_close(result.cross_entropy, torch.tensor([[right, wrong, 0.0]]))
+    loss = strong_loss(rows, targets, torch.tensor([0.5, 1.0]))
+    assert loss.item() == pytest.approx((0.5 * right + wrong) / 2, rel=1e-6)
 
 
-def test_target_distributions() -> None:
-    points = torch.tensor([[8.0, 4.0]])  # column 2, row 1
-    single = target_distributions(points, (3, 4), 0.0)
+@pytest.mark.parametrize(("stride", "offset"), [(4.0, 0.0), (14.0, 6.5)])
+def test_target_distributions(stride: float, offset: float) -> None:
+    grid = Grid(3, 4, stride, offset)
+    points = torch.tensor([[2 * stride + offset, stride + offset]])  # column 2, row 1
+    single = target_distributions(points, grid)
     assert single.nonzero().tolist() == [[0, 6]]
-    wide = target_distributions(points, (3, 4), 1.0)[0].view(3, 4)
+    wide = target_distributions(points, grid, 1.0)[0].view(3, 4)
     assert wide.sum().item() == pytest.approx(1)
     assert (wide[1, 2] / wide[1, 3]).item() == pytest.approx(math.exp(0.5))  # one cell away
     assert (wide[1, 2] / wide[0, 1]).item() == pytest.approx(math.exp(1.0))  # one down, one across
 
 
 def test_a_flat_row_costs_the_logarithm_of_the_number_of_cells() -> None:
-    target = F.one_hot(torch.tensor([[7]]), 50)
-    result = strong_loss(torch.full((1, 1, 50), 0.3), target, torch.tensor([[True]]), torch.ones(1, 1))
-    assert result.loss.item() == pytest.approx(math.log(50), rel=1e-5)
+    target = F.one_hot(torch.tensor([7]), 50)
+    loss = strong_loss(torch.full((1, 50), 0.3), target, torch.ones(1))
+    assert loss.item() == pytest.approx(math.log(50), rel=1e-5)
 
 
 def test_layer_rate_by_hand() -> None:
@@ -120,7 +104,7 @@ def test_layer_rate_by_hand() -> None:
 
 
 def test_entropy_of_certain_and_uniform_matches() -> None:
-    grid = (8, 8)
+    grid = Grid(8, 8, 4.0)
     uniform = torch.ones(1, 64, 64)
     assert correlation_entropy(uniform, grid, grid).item() == pytest.approx(2.0)  # 2 x 2 coarse cells: 2 bits
     corner = torch.zeros(1, 64, 64)
@@ -130,16 +114,16 @@ def test_entropy_of_certain_and_uniform_matches() -> None:
 
 
 def test_entropy_against_a_direct_computation_on_other_sizes() -> None:
-    grid_a, grid_b = (8, 12), (16, 4)
+    grid_a, grid_b = Grid(8, 12, 4.0), Grid(16, 4, 4.0)
     c = torch.rand(2, 96, 64, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     total = torch.zeros(2, dtype=torch.float64)
     for index in range(2):
         for matrix, grid in ((c[index], grid_b), (c[index].T, grid_a)):
             bits = []
             for row in matrix:
-                coarse = (grid[0] // 4, grid[1] // 4)
+                coarse = (grid.rows // 4, grid.columns // 4)
                 small = F.interpolate(
-                    row.view(1, 1, *grid), coarse, mode="bilinear", align_corners=True
+                    row.view(1, 1, *grid.shape), coarse, mode="bilinear", align_corners=True
                 ).flatten()
                 q = small / small.sum()
                 bits.append(-(q * q.log2()).sum())

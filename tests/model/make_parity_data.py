@@ -13,33 +13,32 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from benchmarks.parity import images_of, published_network
+from benchmarks.parity import images_of, published_method
 
 KEPT_ROWS = 6
 
 
 @torch.no_grad()
 def main(folder: Path, backbone: Path) -> None:
-    network = published_network(folder, backbone)
+    method = published_method(folder, backbone)
     kept: dict[str, np.ndarray] = {}
     for index in range(3):
         pair = np.load(folder / f"pair_{index}.npz")
-        a, b = (network.features(image) for image in images_of(pair))
-        kept[f"pooled_{index}"] = torch.cat([x + y for x, y in zip(a.pooled, b.pooled, strict=True)], 1)[
-            0
-        ].numpy()
+        a, b = (method.features(image) for image in images_of(pair))
+        kept[f"pooled_{index}"] = torch.cat([a.pooled[n] + b.pooled[n] for n in a.pooled]).numpy()
         kept[f"layers_{index}"] = pair["layers"].astype(np.uint8)
         if index == 0:
             for layer in np.flatnonzero(pair["layers"]):
-                kept[f"source_{layer}"] = network.transform(layer, a.blocks[layer])[0].numpy()
-                kept[f"target_{layer}"] = network.transform(layer, b.blocks[layer])[0].numpy()
+                for side, features in (("source", a), ("target", b)):
+                    block = method.transform(layer, features.blocks[layer])
+                    kept[f"{side}_{layer}"] = block.permute(2, 0, 1).contiguous().numpy()
             chosen = np.linspace(0, len(pair["rows"]) - 1, KEPT_ROWS).astype(int)
             kept["rows"] = pair["rows"][chosen]
             for name in ("appearance", "votes", "confidence", "filtered"):
                 kept[name] = pair[name][chosen]
             for name in ("best_target", "source_points", "predicted_points"):
                 kept[name] = pair[name]
-    for key, value in network.gates.state_dict().items():
+    for key, value in method.gates.state_dict().items():
         if not key.endswith("num_batches_tracked"):
             kept[f"gates/{key}"] = value.numpy()
     np.savez_compressed(Path(__file__).parent / "parity.npz", **kept)

@@ -22,7 +22,7 @@ def test_test_time_decision_is_the_larger_score() -> None:
     last.weight.data[1, 0] = 1.0  # on = relu(sum)
     a = torch.tensor([[1.0, 2.0, 3.0], [-9.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
     b = torch.tensor([[0.0, 1.0, 0.0], [1.0, 1.0, 1.0], [0.0, 0.0, 0.0]])
-    decisions = gates([a], [b])
+    decisions = gates([a + b])
     assert decisions.on[:, 0].tolist() == [1.0, 0.0, 0.0]  # a tie is off, as published
     expected = torch.tensor([7.0, -6.0, 0.0]).sigmoid()  # softmax over two scores
     assert_close(decisions.probability[:, 0], expected)
@@ -56,7 +56,19 @@ def test_folded_transform_is_the_same_function() -> None:
     transform = Transform(64).eval()
     transform[1].running_mean.normal_()
     transform[1].running_var.uniform_(0.5, 2)
-    block = torch.randn(2, 64, 7, 5).contiguous(memory_format=torch.channels_last)
-    expected = transform(block)
-    assert expected.shape == (2, 8, 7, 5)
-    assert_close(transform.folded()(block), expected, rtol=1e-4, atol=1e-5)
+    block = torch.randn(2, 7, 5, 64)
+    literal = transform[1](transform[0](block.permute(0, 3, 1, 2))).relu().permute(0, 2, 3, 1)
+    assert literal.shape == (2, 7, 5, 8)
+    assert_close(transform(block), literal, rtol=1e-4, atol=1e-5)
+    assert_close(transform.folded()(block), literal, rtol=1e-4, atol=1e-5)
+
+
+def test_in_training_a_transform_follows_the_batch_as_torch_does() -> None:
+    torch.manual_seed(0)
+    transform, twin = Transform(32).train(), Transform(32).train()
+    twin.load_state_dict(transform.state_dict())
+    block = torch.randn(3, 4, 5, 32) + 1
+    expected = twin[1](twin[0](block.permute(0, 3, 1, 2))).relu().permute(0, 2, 3, 1)
+    assert_close(transform(block), expected, rtol=1e-4, atol=1e-5)
+    assert_close(transform[1].running_mean, twin[1].running_mean)
+    assert_close(transform[1].running_var, twin[1].running_var)

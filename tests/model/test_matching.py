@@ -8,128 +8,159 @@ import torch
 from hypothesis import given, settings
 from torch.testing import assert_close
 
-from dhpf.model.correlation import FactoredCorrelation, correlate
-from dhpf.model.hough import Votes, grid_cells, hough_space, offset_windows, spread_votes, sum_by_offset
-from dhpf.model.matching import match_cells
-from dhpf.model.motion import motion_space
-from dhpf.model.passes import Block, CompiledPasses, TorchPasses
+from dhpf.backbones.resnet import ResNet
+from dhpf.fast.passes import CompiledPasses
+from dhpf.grid import Grid
+from dhpf.model.correlation import Correlation, correlate
+from dhpf.model.hough import Votes, hough_space, offset_windows
+from dhpf.model.matching import Tile, TorchPasses, Voting, match_cells, strongest_matches
 from tests import literal
 
 side = st.integers(16, 120)
+CPU = torch.device("cpu")
+
+
+Pair = tuple[list[torch.Tensor], list[torch.Tensor], Grid, Grid]
 
 
 @st.composite
-def pairs(draw: st.DrawFn) -> tuple[list[torch.Tensor], list[torch.Tensor], tuple[int, int], tuple[int, int]]:
-    """Feature blocks of two images of any size, at some of the four resolutions of a ResNet."""
-    sizes = (draw(side), draw(side)), (draw(side), draw(side))
+def pairs(draw: st.DrawFn) -> Pair:
+    """Feature blocks (h, w, C) of two images of any size, at some of the four resolutions of a ResNet; and
+    the grids, sometimes with the stride and offset of other backbones."""
+    with torch.device("meta"):
+        backbone = ResNet(50)
+    grids = [backbone.grid((draw(side), draw(side))) for _ in range(2)]
+    stride, offset = draw(st.sampled_from([(4.0, 0.0), (7.0, 6.5)]))
     layers = draw(st.lists(st.integers(0, 3), min_size=1, max_size=5).map(sorted))
     generator = torch.Generator().manual_seed(draw(st.integers(0, 2**31)))
     blocks: tuple[list[torch.Tensor], list[torch.Tensor]] = ([], [])
     for level in layers:
         # With few channels, interpolated features pass through zero; float32 has no relative precision there.
         channels = draw(st.integers(6, 9))
-        for size, into in zip(sizes, blocks, strict=True):
-            shape = [grid_cells(pixels) for pixels in size]
+        for grid, into in zip(grids, blocks, strict=True):
+            shape = list(grid.shape)
             for _ in range(level):
                 shape = [(cells + 1) // 2 for cells in shape]
-            into.append(torch.randn(channels, *shape, generator=generator, dtype=torch.float64))
-    return *blocks, *sizes
+            into.append(torch.randn(*shape, channels, generator=generator, dtype=torch.float64))
+    a, b = (grid._replace(stride=stride, offset=offset) for grid in grids)
+    return *blocks, a, b
 
 
-def grid(size: tuple[int, int]) -> tuple[int, int]:
-    return grid_cells(size[0]), grid_cells(size[1])
-
-
-def factored(a, b, size_a, size_b, dtype) -> FactoredCorrelation:
-    return correlate([x.to(dtype) for x in a], [x.to(dtype) for x in b], grid(size_a), grid(size_b))
+def cast(pair: Pair, dtype: torch.dtype) -> Correlation:
+    a, b, grid_a, grid_b = pair
+    return correlate([x.to(dtype) for x in a], [x.to(dtype) for x in b], grid_a, grid_b)
 
 
 @settings(deadline=None, max_examples=60)
-@given(pairs())
-def test_torch_passes_equal_the_literal_method_in_float64(pair) -> None:
-    a, b, size_a, size_b = pair
-    expected = literal.match(a, b, grid(size_a), grid(size_b), size_a, size_b)
-    correlation = factored(a, b, size_a, size_b, torch.float64)
-    height, width = grid(size_a)
-    p = torch.empty(height * width, len(correlation.norm_b), dtype=torch.float64)
-    sums = TorchPasses(correlation).appearance(Block(0, height, width), p)
+@given(pairs(), st.sampled_from(["exact", "published"]))
+def test_torch_passes_equal_the_literal_method_in_float64(pair: Pair, hough: str) -> None:
+    a, b, grid_a, grid_b = pair
+    expected = literal.match(a, b, grid_a, grid_b, hough)
+    correlation = cast(pair, torch.float64)
+    p = torch.empty(grid_a.cells, grid_b.cells, dtype=torch.float64)
+    sums = torch.zeros([m + n - 1 for m, n in zip(grid_a.shape, grid_b.shape, strict=True)]).double()
+    TorchPasses(correlation).appearance(Tile(0, grid_a.rows, grid_a.columns), p, sums)
     assert_close(p, expected.appearance, rtol=1e-9, atol=1e-12)
-    table = hough_space(size_a, size_b, torch.float64, torch.device("cpu")).votes(sums)
-    spread = spread_votes(table, 0, height, grid(size_a), grid(size_b))
+    assert_close(correlation.dense(), expected.appearance, rtol=1e-9, atol=1e-12)
+    table = hough_space(grid_a, grid_b, torch.float64, CPU, hough).votes(sums)
+    spread = offset_windows(grid_a, grid_b, CPU).read(table, torch.arange(grid_a.cells))
     assert_close(spread, expected.votes, rtol=1e-9, atol=1e-12)
 
 
 @settings(deadline=None, max_examples=60)
 @given(pairs(), st.sampled_from([0, 10**9]), st.booleans())
-def test_match_cells_finds_the_literal_best_targets(pair, matrix_bytes: int, compiled: bool) -> None:
-    a, b, size_a, size_b = pair
-    expected = literal.match(a, b, grid(size_a), grid(size_b), size_a, size_b)
-    correlation = factored(a, b, size_a, size_b, torch.float32)
-    space = hough_space(size_a, size_b, torch.float32, torch.device("cpu"))
-    found = match_cells(correlation, space, matrix_bytes, compiled)
+def test_match_cells_finds_the_literal_best_targets(pair: Pair, matrix_bytes: int, compiled: bool) -> None:
+    expected = literal.match(*pair)
+    found = match_cells(cast(pair, torch.float32), Voting(), matrix_bytes, compiled)
     top = expected.filtered.amax(1)
     reached = expected.filtered.gather(1, found.best[:, None])[:, 0]
     assert_close(reached, top, rtol=1e-3, atol=float(top.max()) * 1e-5)  # equal up to ties
     scale = max(float(expected.votes.max()), 1e-30)
     assert_close(found.confidence.double(), top / scale, rtol=1e-3, atol=1e-5)
-    assert float(found.confidence.min()) >= 0 and float(found.confidence.max()) <= 1 + 1e-6
+    assert float(found.confidence.min()) >= 0 and float(found.confidence.max()) <= 1
 
 
-def test_compiled_and_torch_passes_agree_on_every_block() -> None:
+@settings(deadline=None, max_examples=40)
+@given(pairs(), st.integers(0, 2**31))
+def test_rows_and_entries_are_those_of_the_literal_matrix(pair: Pair, seed: int) -> None:
+    _, _, grid_a, grid_b = pair
+    expected = literal.match(*pair).appearance
+    correlation = cast(pair, torch.float64)
+    generator = torch.Generator().manual_seed(seed)
+    for count in (1, 7, 400):  # few cells are read before they are multiplied, many after
+        rows = torch.randint(grid_a.cells, (count,), generator=generator)
+        columns = torch.randint(grid_b.cells, (count,), generator=generator)
+        assert_close(correlation.rows(rows), expected[rows], rtol=1e-9, atol=1e-12)
+        assert_close(correlation.entries(rows, columns), expected[rows, columns], rtol=1e-9, atol=1e-12)
+        assert_close(correlation.swap().rows(columns), expected.T[columns], rtol=1e-9, atol=1e-12)
+
+
+@settings(deadline=None, max_examples=30)
+@given(pairs())
+def test_the_strongest_matches_are_the_maxima_before_the_filter(pair: Pair) -> None:
+    expected = literal.match(*pair).confidence
+    found = strongest_matches(cast(pair, torch.float32), Voting())
+    rows, columns = (
+        expected.gather(1, found.of_rows[:, None])[:, 0],
+        expected.T.gather(1, found.of_columns[:, None])[:, 0],
+    )
+    assert_close(rows, expected.amax(1), rtol=1e-3, atol=float(expected.max()) * 1e-5)
+    assert_close(columns, expected.amax(0), rtol=1e-3, atol=float(expected.max()) * 1e-5)
+
+
+def test_compiled_and_torch_passes_agree_on_every_tile() -> None:
     generator = torch.Generator().manual_seed(0)
-    shapes = [(8, 15, 20), (32, 15, 20), (16, 8, 10), (24, 4, 5), (40, 2, 3)]
+    shapes = [(15, 20, 8), (15, 20, 32), (8, 10, 16), (4, 5, 24), (2, 3, 40)]
     a, b = ([torch.randn(*s, generator=generator) for s in shapes] for _ in range(2))
-    correlation = correlate(a, b, (15, 20), (15, 20))
-    windows = offset_windows((15, 20), (15, 20), torch.device("cpu"))
-    votes = Votes(torch.rand(29, 39, generator=generator), windows)
-    from concurrent.futures import ThreadPoolExecutor
+    grid = Grid(15, 20, 4.0)
+    correlation = correlate(a, b, grid, grid)
+    votes = Votes(torch.rand(29, 39, generator=generator), offset_windows(grid, grid, CPU))
+    compiled, plain = CompiledPasses(correlation), TorchPasses(correlation)
+    for tile in (Tile(0, 15, 20), Tile(0, 1, 20), Tile(4, 9, 20), Tile(14, 15, 20)):
+        cells = (tile.stop - tile.first) * 20
+        (p, sums), (q, wanted) = ((torch.empty(cells, 300), torch.zeros(29, 39)) for _ in range(2))
+        compiled.appearance(tile, p, sums)
+        plain.appearance(tile, q, wanted)
+        assert_close(p, q, rtol=1e-5, atol=1e-6)
+        assert_close(sums, wanted, rtol=1e-5, atol=1e-5)
+        rows, columns = plain.maxima(tile, q, votes)
+        lines, same_columns = compiled.maxima(tile, q, votes)
+        assert_close(lines.amax(2).flatten(), rows)
+        assert_close(same_columns, columns)
+        for found, expected in (
+            (compiled.best(tile, q, votes, lines, columns), plain.best(tile, q, votes, rows, columns)),
+            (
+                compiled.best_of_columns(tile, q, votes, lines, columns),
+                plain.best_of_columns(tile, q, votes, rows, columns),
+            ),
+        ):
+            assert torch.equal(found.best, expected.best)
+            assert_close(found.confidence, expected.confidence)
 
-    with ThreadPoolExecutor(3) as pool:
-        compiled, plain = CompiledPasses(correlation, pool, 3), TorchPasses(correlation)
-        for block in (Block(0, 15, 20), Block(0, 1, 20), Block(4, 9, 20), Block(14, 15, 20)):
-            cells = (block.stop - block.first) * 20
-            p, q = torch.empty(cells, 300), torch.empty(cells, 300)
-            assert_close(compiled.appearance(block, p), plain.appearance(block, q), rtol=1e-5, atol=1e-5)
-            assert_close(p, q, rtol=1e-5, atol=1e-6)
-            rows, columns = plain.maxima(block, q, votes)
-            lines, same_columns = compiled.maxima(block, q, votes)
-            assert_close(lines.amax(2).flatten(), rows)
-            assert_close(same_columns, columns)
-            index, value = compiled.best(block, q, votes, lines, columns)
-            expected_index, expected_value = plain.best(block, q, votes, rows, columns)
-            assert torch.equal(index, expected_index)
-            assert_close(value, expected_value)
-            index, value = compiled.best_of_columns(block, q, votes, lines, columns)
-            expected_index, expected_value = plain.best_of_columns(block, q, votes, rows, columns)
-            assert torch.equal(index, expected_index)
-            assert_close(value, expected_value)
 
-
-@pytest.mark.parametrize("twice", [False, True])
+@pytest.mark.parametrize("revote", [False, True])
 @pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("side", [4, 15, 60])
-def test_where_nothing_correlates_there_is_no_confidence(side: int, compiled: bool, twice: bool) -> None:
-    ones, grid_size = torch.ones(8, side, side), (side, side)
-    size = (4 * side, 4 * side), (4 * side, 4 * side), torch.float32, torch.device("cpu")
-    space = hough_space(*size)._replace(second=motion_space(*size) if twice else None)
-    found = match_cells(correlate([ones], [-ones], grid_size, grid_size), space, compiled=compiled)
+def test_where_nothing_correlates_there_is_no_confidence(side: int, compiled: bool, revote: bool) -> None:
+    ones, grid = torch.ones(side, side, 8), Grid(side, side, 4.0)
+    correlation = correlate([ones], [-ones], grid, grid)
+    found = match_cells(correlation, Voting(revote=revote), compiled=compiled)
     assert not found.confidence.any()
     assert not found.best.any()  # of equal targets, the first
 
 
-@pytest.mark.parametrize("twice", [False, True])
+@pytest.mark.parametrize("revote", [False, True])
 @pytest.mark.parametrize("threads", [1, 2, 5])
-def test_result_does_not_depend_on_the_number_of_threads(threads: int, twice: bool) -> None:
+def test_result_does_not_depend_on_the_number_of_threads(threads: int, revote: bool) -> None:
     generator = torch.Generator().manual_seed(1)
-    a, b = ([torch.randn(16, s, s, generator=generator) for s in (24, 12, 6)] for _ in range(2))
-    size = (96, 96), (96, 96), torch.float32, torch.device("cpu")
-    space = hough_space(*size)._replace(second=motion_space(*size) if twice else None)
+    a, b = ([torch.randn(s, s, 16, generator=generator) for s in (24, 12, 6)] for _ in range(2))
     before = torch.get_num_threads()
-    correlation = correlate(a, b, (24, 24), (24, 24))
-    expected = match_cells(correlation, space)
+    grid = Grid(24, 24, 4.0)
+    correlation = correlate(a, b, grid, grid)
+    expected = match_cells(correlation, Voting(revote=revote))
     try:
         torch.set_num_threads(threads)
-        found = match_cells(correlation, space)
+        found = match_cells(correlation, Voting(revote=revote))
     finally:
         torch.set_num_threads(before)
     assert torch.equal(found.best, expected.best)
@@ -137,13 +168,16 @@ def test_result_does_not_depend_on_the_number_of_threads(threads: int, twice: bo
 
 def test_sums_by_offset_of_a_hand_made_matrix() -> None:
     # One source row of two cells, one target row of three; match (x, x') holds 10 x + x'.
-    block = torch.tensor([[0.0, 1.0, 2.0], [10.0, 11.0, 12.0]])
+    values, table = torch.tensor([[0.0, 1.0, 2.0], [10.0, 11.0, 12.0]]), torch.zeros(1, 4)
+    offset_windows(Grid(1, 2, 4.0), Grid(1, 3, 4.0), CPU).add(table, torch.arange(2), values)
     # Offsets -1: (1, 0); 0: (0, 0), (1, 1); 1: (0, 1), (1, 2); 2: (0, 2).
-    assert_close(sum_by_offset(block, 0, (1, 2), (1, 3)), torch.tensor([[10.0, 11.0, 13.0, 2.0]]))
+    assert_close(table, torch.tensor([[10.0, 11.0, 13.0, 2.0]]))
 
 
-def test_a_match_hears_its_own_offset_most() -> None:
-    space = hough_space((240, 240), (240, 240), torch.float64, torch.device("cpu"))
+@pytest.mark.parametrize("hough", ["exact", "published"])
+def test_a_match_hears_its_own_offset_most(hough: str) -> None:
+    grid = Grid(60, 60, 4.0)
+    space = hough_space(grid, grid, torch.float64, CPU, hough)
     one = torch.zeros(119, 119, dtype=torch.float64)
     one[59, 59] = 1.0  # a single match, with offset 0
     votes = space.votes(one)
@@ -153,26 +187,45 @@ def test_a_match_hears_its_own_offset_most() -> None:
     assert float(votes[59, 70]) == 0.0  # 44 pixels away: beyond three bins of 5.3
 
 
+def test_exact_bins_hear_equal_distances_equally_and_published_ones_do_not() -> None:
+    grid = Grid(60, 60, 4.0)
+    rows = {h: hough_space(grid, grid, torch.float64, CPU, h).vertical for h in ("exact", "published")}
+    distance_one = {h: torch.diagonal(matrix, 1) for h, matrix in rows.items()}
+    assert_close(distance_one["exact"], distance_one["exact"][:1].expand(118))
+    assert len(distance_one["published"].unique()) > 1
+
+
 @pytest.mark.parametrize("compiled", [True, False])
 def test_the_papers_plain_cosine_is_an_option(compiled: bool) -> None:
-    a = torch.zeros(8, 3, 4)
-    a[0, 1, 2] = 1e-3  # tiny, so that the published epsilon shows; all other cells are zero
-    a[1, 0, 0] = 1e-3
-    space = hough_space((12, 16), (12, 16), torch.float32, torch.device("cpu"))
+    a = torch.zeros(3, 4, 8)
+    a[1, 2, 0] = 1e-3  # tiny, so that the published epsilon shows; all other cells are zero
+    a[0, 0, 1] = 1e-3
+    grid = Grid(3, 4, 4.0)
     for epsilon, cosine in ((1e-3, 1e-6 / (1e-6 + 1e-3)), (0.0, 1.0)):
-        correlation = correlate([a], [a], (3, 4), (3, 4), epsilon)
-        p = correlation.appearance(0, 3, torch.empty(12, 12))
+        correlation = correlate([a], [a], grid, grid, epsilon)
+        p = correlation.dense()
         assert float(p[6, 6]) == pytest.approx(cosine**2, rel=1e-5)
         assert float(p.sum()) == pytest.approx(
             2 * cosine**2, rel=1e-5
         )  # cell 0 with itself, cell 6 with itself
-        found = match_cells(correlation, space, compiled=compiled)
+        found = match_cells(correlation, compiled=compiled)
         assert found.best[[0, 6]].tolist() == [0, 6] and bool(torch.isfinite(found.confidence).all())
 
 
 def test_resizing_a_single_row_or_column() -> None:
-    a, b = torch.randn(4, 1, 9), torch.randn(4, 9, 1)
-    correlation = correlate([a], [b], (3, 17), (20, 1))
-    expected = literal.appearance(literal.hyperimage([a], (3, 17)), literal.hyperimage([b], (20, 1)))
-    out = torch.empty(51, 20)
-    assert_close(correlation.appearance(0, 3, out), expected, rtol=1e-4, atol=1e-6)
+    generator = torch.Generator().manual_seed(2)
+    a, b = torch.randn(1, 9, 4, generator=generator), torch.randn(9, 1, 4, generator=generator)
+    grid_a, grid_b = Grid(3, 17, 4.0), Grid(20, 1, 4.0)
+    expected = literal.appearance(literal.hyperimage([a], grid_a), literal.hyperimage([b], grid_b))
+    assert_close(correlate([a], [b], grid_a, grid_b).dense(), expected, rtol=1e-4, atol=1e-6)
+
+
+def test_weights_count_in_products_and_squared_norms() -> None:
+    """As if each layer's features were multiplied by the root of its weight in both images."""
+    generator = torch.Generator().manual_seed(4)
+    shapes = [(6, 8, 5), (6, 8, 3), (3, 4, 7)]
+    a, b = ([torch.randn(*s, generator=generator, dtype=torch.float64) for s in shapes] for _ in range(2))
+    weights, grid = torch.tensor([0.3, 1.0, 0.6], dtype=torch.float64), Grid(6, 8, 4.0)
+    scaled = [[w.sqrt() * x for w, x in zip(weights, side, strict=True)] for side in (a, b)]
+    expected = literal.match(*scaled, grid, grid).appearance
+    assert_close(correlate(a, b, grid, grid, weights=weights).dense(), expected)

@@ -8,50 +8,62 @@ import numpy as np
 import pytest
 import torch
 
-from dhpf.model.backbone import ResNet
-from dhpf.model.correlation import FactoredCorrelation, correlate
+from dhpf.backbones.resnet import ResNet
+from dhpf.losses.layer_rate import layer_rate_loss
+from dhpf.losses.weak import pair_entropy
+from dhpf.model.correlation import Correlation, correlate
 from dhpf.model.gating import LayerGates
-from dhpf.model.hough import hough_space, spread_votes
-from dhpf.model.matching import match_cells
+from dhpf.model.hough import hough_space, offset_windows
+from dhpf.model.matching import Voting, match_cells, strongest_matches
 from dhpf.model.mutual import mutual_filter
-from dhpf.model.passes import Block, TorchPasses
-from dhpf.model.transfer import Neighbourhoods, cell_offsets
+from dhpf.model.readout import argmax_flow
 from tests import literal
 
-GRID = (60, 60)
+with torch.device("meta"):
+    BACKBONE = ResNet(50)
+GRID = BACKBONE.grid((240, 240))
+PUBLISHED = Voting(hough="published")
+ENTROPY = 6.008098602294922  # of the first pair, in bits
+LAYER_RATE = 3.1388888359069824  # of three pairs, mu = 0.5
+
+Figures = dict[str, np.ndarray]
 
 
 @pytest.fixture(scope="module")
-def figures() -> dict[str, np.ndarray]:
+def figures() -> Figures:
     with np.load(Path(__file__).parent / "parity.npz") as file:
         return {name: file[name] for name in file.files}
 
 
 @pytest.fixture(scope="module")
-def correlation(figures: dict[str, np.ndarray]) -> FactoredCorrelation:
+def blocks(figures: Figures) -> list[list[torch.Tensor]]:
     layers = np.flatnonzero(figures["layers_0"])
-    source, target = ([torch.from_numpy(figures[f"{s}_{n}"]) for n in layers] for s in ("source", "target"))
-    return correlate(source, target, GRID, GRID)
+    return [
+        [torch.from_numpy(figures[f"{s}_{n}"]).permute(1, 2, 0) for n in layers] for s in ("source", "target")
+    ]
 
 
-def test_layer_decisions(figures: dict[str, np.ndarray]) -> None:
-    with torch.device("meta"):
-        channels = ResNet(50).channels
-    gates = LayerGates(channels).eval()
+@pytest.fixture(scope="module")
+def correlation(blocks: list[list[torch.Tensor]]) -> Correlation:
+    return correlate(*blocks, GRID, GRID)
+
+
+def test_layer_decisions(figures: Figures) -> None:
+    gates = LayerGates(BACKBONE.channels).eval()
     state = {key.split("/")[1]: torch.from_numpy(value) for key, value in figures.items() if "/" in key}
     missing, unexpected = gates.load_state_dict(state, strict=False)
     assert not unexpected and all(key.endswith("num_batches_tracked") for key in missing)
     for index in range(3):
-        pooled = torch.from_numpy(figures[f"pooled_{index}"])[None].split(list(channels), dim=1)
-        decisions = gates(pooled, [torch.zeros_like(p) for p in pooled])
-        assert decisions.on[0].tolist() == figures[f"layers_{index}"].tolist()
+        pooled = torch.from_numpy(figures[f"pooled_{index}"])[None].split(list(BACKBONE.channels), dim=1)
+        assert gates(pooled).on[0].tolist() == figures[f"layers_{index}"].tolist()
 
 
-def test_every_stage(figures: dict[str, np.ndarray], correlation: FactoredCorrelation) -> None:
-    appearance = torch.empty(3600, 3600)
-    sums = TorchPasses(correlation).appearance(Block(0, 60, 60), appearance)
-    table = hough_space((240, 240), (240, 240), torch.float32, torch.device("cpu")).votes(sums)
-    votes = spread_votes(table, 0, 60, GRID, GRID)
+def test_every_stage(figures: Figures, correlation: Correlation) -> None:
+    windows, every = offset_windows(GRID, GRID, torch.device("cpu")), torch.arange(3600)
+    appearance, table = correlation.dense(), torch.zeros(119, 119)
+    windows.add(table, every, appearance)
+    space = hough_space(GRID, GRID, torch.float32, torch.device("cpu"), "published")
+    votes = windows.read(space.votes(table), every)
     confidence = appearance * votes
     filtered = mutual_filter(confidence, confidence.amax(1), confidence.amax(0))
     found = {"appearance": appearance, "votes": votes, "confidence": confidence, "filtered": filtered}
@@ -64,20 +76,27 @@ def test_every_stage(figures: dict[str, np.ndarray], correlation: FactoredCorrel
 @pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("matrix_bytes", [0, 2**30])
 def test_best_targets_and_points(
-    figures: dict[str, np.ndarray], correlation: FactoredCorrelation, compiled: bool, matrix_bytes: int
+    figures: Figures, correlation: Correlation, compiled: bool, matrix_bytes: int
 ) -> None:
-    space = hough_space((240, 240), (240, 240), torch.float32, torch.device("cpu"))
-    best = match_cells(correlation, space, matrix_bytes, compiled).best.numpy()
-    assert np.array_equal(best, figures["best_target"])
+    found = match_cells(correlation, PUBLISHED, matrix_bytes, compiled)
+    assert np.array_equal(found.best.numpy(), figures["best_target"])
     points = figures["source_points"].astype(np.float64)
-    moved = points + Neighbourhoods(cell_offsets(best, GRID, 60)).mean(points[:, 0], points[:, 1])
+    moved = argmax_flow(found.best, found.confidence, GRID, GRID).transfer(points)
     assert np.abs(moved - figures["predicted_points"]).max() < 1e-4
 
 
-def test_the_literal_reference_agrees_too(figures: dict[str, np.ndarray]) -> None:
-    layers = np.flatnonzero(figures["layers_0"])
-    source, target = ([torch.from_numpy(figures[f"{s}_{n}"]) for n in layers] for s in ("source", "target"))
-    match = literal.match(source, target, GRID, GRID, (240, 240), (240, 240))
+def test_the_literal_reference_agrees_too(figures: Figures, blocks: list[list[torch.Tensor]]) -> None:
+    match = literal.match(*blocks, GRID, GRID, "published")
     assert np.array_equal(match.best.numpy(), figures["best_target"])
     moved = literal.transfer(torch.from_numpy(figures["source_points"]), match.best, GRID, GRID)
     assert np.abs(moved.numpy() - figures["predicted_points"]).max() < 1e-4
+
+
+def test_entropy_of_a_pair(correlation: Correlation) -> None:
+    entropy = pair_entropy(correlation, strongest_matches(correlation, PUBLISHED))
+    assert entropy.item() == pytest.approx(ENTROPY, rel=1e-4)
+
+
+def test_layer_rate_of_three_pairs(figures: Figures) -> None:
+    on = torch.from_numpy(np.stack([figures[f"layers_{index}"] for index in range(3)])).float()
+    assert layer_rate_loss(on, 0.5).item() == pytest.approx(LAYER_RATE, rel=1e-5)

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
-from dhpf.model.backbone import ResNet
-from dhpf.model.weights import load_backbone
+from dhpf.backbones.base import Backbone
+from dhpf.backbones.weights import load_backbone
 from dhpf.train.config import Config, make_config
 from dhpf.train.loop import train
 
@@ -19,9 +19,10 @@ from .drawn import write_pairs
 
 SMALL: dict[str, dict[str, Any]] = {
     "model": {"size": [64, 64]},
+    "head": {"gate_power": 1},
     "data": {"holdout": 0.2, "per_epoch": 6, "validation_pairs": 3},
-    "augment": {"views": 2, "crop": 0.2, "colour": 0.2},
-    "optimiser": {"average": 0.5},
+    "augment": {"augmentations": 2, "crop": 0.2, "colour": 0.2},
+    "optimiser": {"ema": 0.5},
     "run": {"epochs": 2, "batch": 2, "save_every": 1},
 }
 
@@ -40,7 +41,7 @@ def one_thread_each() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def backbone() -> ResNet:
+def backbone() -> Backbone:
     return load_backbone("resnet50-msra")
 
 

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-from dhpf.data.pf_pascal import CLASSES, SEPARATOR
+from dhpf.data.annotations import SEPARATOR
+from dhpf.data.pf_pascal import CLASSES
 
 SIDE = 128  # of a photo, in pixels
 FINE = 4  # drawn that many times larger, then reduced

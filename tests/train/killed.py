@@ -33,14 +33,18 @@ def moments(out: Path) -> dict[str, Callable[[], object]]:
         before = version()
         return lambda: version() != before
 
+    def writing(name: str) -> Callable[[], bool]:
+        before = set(out.glob(f".{name}.*.partial.*"))  # what was left by those that were killed
+        return lambda: not before.issuperset(out.glob(f".{name}.*.partial.*"))
+
     return {
         "at once": after(0.02),
-        "writing the state": (out / ".state.partial.safetensors").exists,
+        "writing the state": writing("state"),
         "the state is written": changed("state.safetensors"),
         "in a step": after(1.0),
-        "writing the last head": (out / ".last.partial.safetensors").exists,
+        "writing the last head": writing("last"),
         "the last head is written": changed("last.safetensors"),
-        "writing the best head": (out / ".best.partial.safetensors").exists,
+        "writing the best head": writing("best"),
         "all but the state is written": changed("history.json"),
     }
 

@@ -8,11 +8,13 @@ import tempfile
 import time
 from pathlib import Path
 
-from dhpf.model.network import DHPF, HeadKind
-from dhpf.model.weights import load_backbone
+import torch
+
+from dhpf.backbones.weights import load_backbone
+from dhpf.methods.dhpf import DHPF
+from dhpf.train.augmentation import Augmentation
 from dhpf.train.config import Config
 from dhpf.train.features import FeatureStore
-from dhpf.train.initial import prepare
 from dhpf.train.loop import train
 from dhpf.train.recipe import read_recipe
 from dhpf.train.sources import open_sources
@@ -20,8 +22,10 @@ from dhpf.train.validate import validate
 
 from .drawn import write_pairs
 
-RECIPE = Path(__file__).parents[2] / "recipes" / "smoke.toml"
-GAIN, FALL = 25.0, 0.6  # points of PCK that training adds at least; share of the matching loss that is left
+GAIN, FALL = (
+    25.0,
+    0.6,
+)  # points of PCK that training adds at least; fraction of the matching loss that is left
 
 
 def untrained_pck(config: Config, features: Path) -> float:
@@ -29,10 +33,10 @@ def untrained_pck(config: Config, features: Path) -> float:
     sources = open_sources(config.data, config.run.seed, needs_points=True)
     backbone = load_backbone(config.model.backbone)
     store = FeatureStore(backbone, config.model.backbone, config.model.size, features, 10**10)
-    network = DHPF(backbone, HeadKind(hough=config.model.hough, once=config.model.once))
-    photos = [sources.train[0][index].source for index in range(len(sources.train[0]))]
-    prepare(network, photos, store, config.model.init, config.run.seed)
-    return validate(network, sources.validation, store, (0, 1))["mean"]
+    method = DHPF(backbone, config.head)
+    samples = [store.get(sources.train[0][n].source, Augmentation()) for n in range(len(sources.train[0]))]
+    method.prepare(samples, torch.Generator().manual_seed(config.run.seed), config.model.init)
+    return validate(method, sources.validation, store, 0, 1)["mean"]
 
 
 def learn(
@@ -40,7 +44,7 @@ def learn(
 ) -> tuple[float, list[dict[str, float]]]:
     """Draw pairs in a folder and train on them: the PCK before, and the history."""
     write_pairs(folder / "data" / "PF-PASCAL", categories=3, groups=groups, photos=4, seed=seed)
-    config = read_recipe(RECIPE, [f"data.root={folder / 'data'}", f"run.seed={seed}", *changes])
+    config = read_recipe("smoke", [f"data.root={folder / 'data'}", f"run.seed={seed}", *changes])
     before = untrained_pck(config, folder / "features")
     train(config, folder / "run", features=folder / "features")
     return before, json.loads((folder / "run" / "history.json").read_text())

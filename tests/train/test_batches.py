@@ -7,29 +7,30 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dhpf import InputError
 from dhpf.data.pairs import Pair, Photo
-from dhpf.train.batches import Batches, EpochPlan, own_share
+from dhpf.train.augmentation import Augmentation
+from dhpf.train.batches import Batches, EpochPlan, Position, own_share
 from dhpf.train.config import AugmentConfig
-from dhpf.train.views import View
 
 
 class Seen(NamedTuple):
-    """What stands in for features: the photo and how it is seen."""
+    """What stands in for features: the photo and its augmentation."""
 
     name: str
     mirrored: bool
-    view: View
+    augmentation: Augmentation
 
 
 class FakeStore:
     size = (64, 64)
 
-    def get(self, photo: Photo, view: View) -> Seen:
-        return Seen(photo.path.name, photo.mirrored, view)
+    def get(self, photo: Photo, augmentation: Augmentation) -> Seen:
+        return Seen(photo.path.name, photo.mirrored, augmentation)
 
 
 def make_pairs(count: int, categories: int = 2) -> Any:
@@ -41,14 +42,28 @@ def make_pairs(count: int, categories: int = 2) -> Any:
     ]
 
 
-def run(share: tuple[int, int] = (0, 1), start: int = 0, **changes: Any) -> list[Any]:
-    sources = changes.pop("sources", [make_pairs(7), make_pairs(5)])
+class Read(NamedTuple):
+    """A batch as one process sees it."""
+
+    position: Position
+    slots: list[int]
+    pairs: list[tuple[Any, Any]]
+    noise: float  # the first random number of the step
+
+
+def run(rank: int = 0, world_size: int = 1, start: int = 0, negatives: bool = False) -> list[Read]:
+    sources = [make_pairs(7), make_pairs(5)]
     plan = EpochPlan([len(s) for s in sources], batch=4, per_epoch=0, seed=3)
-    augment = AugmentConfig(views=3, crop=0.5, colour=0.1)
-    batches = Batches(sources, plan, FakeStore(), augment, negatives=False, share=share, **changes)  # type: ignore[arg-type]
-    return [
-        (position, [(s.source, s.target) for s in samples]) for position, samples in batches.epoch(2, start)
-    ]
+    augment = AugmentConfig(augmentations=3, crop=0.5, colour=0.1)
+    who = {"rank": rank, "world_size": world_size}
+    batches = Batches(sources, plan, FakeStore(), augment, negatives=negatives, **who)  # type: ignore[arg-type]
+    found = []
+    for position, batch in batches.epoch(2, start):
+        assert (batch.total, batch.world_size) == (8 if negatives else 4, world_size)
+        pairs = [(pair.source, pair.target) for pair in batch.pairs]
+        noise = torch.rand((), generator=batch.generator).item()
+        found.append(Read(position, [*batch.slots], pairs, noise))
+    return found
 
 
 @given(st.lists(st.integers(1, 20), min_size=1, max_size=3), st.integers(1, 8), st.integers(0, 10))
@@ -71,21 +86,26 @@ def test_epochs_differ_and_a_restart_takes_up_the_order():
 
 @given(st.integers(1, 40), st.integers(1, 8))
 def test_shares_are_a_division(count, world):
-    shares = [own_share(count, (rank, world)) for rank in range(world)]
+    shares = [own_share(count, rank, world) for rank in range(world)]
     assert [n for share in shares for n in share] == list(range(count))
     assert max(map(len, shares)) - min(map(len, shares)) <= 1
 
 
 @pytest.mark.parametrize("world", [2, 3])
-def test_processes_share_the_same_batches(world):
-    alone = run()
-    together = [run((rank, world)) for rank in range(world)]
-    for step, (position, samples) in enumerate(alone):
-        assert all(part[step][0] == position for part in together)
-        assert [sample for part in together for sample in part[step][1]] == samples
+@pytest.mark.parametrize("negatives", [False, True])
+def test_processes_share_the_same_batches(world, negatives):
+    alone = run(negatives=negatives)
+    together = [run(rank, world, negatives=negatives) for rank in range(world)]
+    assert len({batch.noise for batch in alone}) == len(alone) == 3
+    for step, batch in enumerate(alone):
+        parts = [part[step] for part in together]
+        assert all((part.position, part.noise) == (batch.position, batch.noise) for part in parts)
+        placed = {slot: pair for part in parts for slot, pair in zip(part.slots, part.pairs, strict=True)}
+        assert batch.slots == sorted(placed)
+        assert batch.pairs == [placed[slot] for slot in batch.slots]
 
 
-def test_a_restart_reads_the_same_samples():
+def test_a_restart_reads_the_same_batches():
     assert run(start=1) == run()[1:]
 
 
@@ -94,12 +114,14 @@ def test_points_that_are_cut_off_are_left_out_of_both_photos():
     plan = EpochPlan([1], 1, 0, seed=0)
     counts = set()
     for epoch in range(30):
-        augment = AugmentConfig(mirror=0.0, swap=0.0, views=2, crop=0.4)
+        augment = AugmentConfig(mirror=0.0, swap=0.0, augmentations=2, crop=0.4)
         batches = Batches([pairs], plan, FakeStore(), augment, negatives=False)  # type: ignore[arg-type]
-        ((_, (sample,)),) = batches.epoch(epoch)
-        counts.add(len(sample.source_points))
-        assert sample.source_points.shape == sample.target_points.shape
-        assert (sample.source_points >= 0).all() and (sample.target_points < 64).all()
+        ((_, batch),) = batches.epoch(epoch)
+        (pair,) = batch.pairs
+        counts.add(len(pair.source_points))
+        assert pair.source_points.shape == pair.target_points.shape
+        for points in (pair.source_points, pair.target_points):
+            assert (points >= -0.5).all() and (points < 63.5).all()
     assert counts == {1, 2}
 
 
@@ -109,12 +131,13 @@ def test_negatives_show_another_category():
     plan = EpochPlan([6], 2, 0, seed=0)
     batches = Batches([pairs], plan, FakeStore(), AugmentConfig(), negatives=True)  # type: ignore[arg-type]
     for epoch in range(5):
-        for _, samples in batches.epoch(epoch):
-            assert len(samples) == 4
-            for positive, negative in zip(samples[:2], samples[2:], strict=True):
+        for _, batch in batches.epoch(epoch):
+            assert len(batch.pairs) == batch.total == 4
+            for positive, negative in zip(batch.pairs[:2], batch.pairs[2:], strict=True):
                 assert category[positive.source.name] == category[positive.target.name]
                 assert negative.source == positive.source
                 assert category[negative.source.name] != category[negative.target.name]
+                assert len(negative.source_points) == len(negative.target_points) == 0
 
 
 def test_negatives_need_two_categories():

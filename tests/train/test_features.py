@@ -13,15 +13,16 @@ import pytest
 import torch
 from PIL import Image
 
+from dhpf.backbones.base import Features
 from dhpf.data.pairs import Photo
-from dhpf.train.features import FeatureStore, StoredFeatures, block_shapes
-from dhpf.train.views import View
+from dhpf.train.augmentation import Augmentation
+from dhpf.train.features import FeatureStore
 
 from ..conftest import texture
 from .conftest import environment
 
 SIZE = (72, 56)  # width, height: neither a multiple of the other's grid
-PLAIN = View()
+PLAIN = Augmentation()
 MakeStore = Callable[..., FeatureStore]
 
 
@@ -47,21 +48,36 @@ def files(store: FeatureStore) -> set[str]:
     return {path.name for path in store.folder.iterdir()}
 
 
-def equal(one: StoredFeatures, other: StoredFeatures) -> bool:
-    return all(map(torch.equal, one.pooled, other.pooled)) and all(
-        np.array_equal(a, b) for a, b in zip(one.blocks, other.blocks, strict=True)
+def equal(one: Features, other: Features) -> bool:
+    assert one.grid == other.grid
+    assert one.blocks.keys() == other.blocks.keys() == one.pooled.keys() == other.pooled.keys()
+    return all(
+        torch.equal(one.blocks[layer], other.blocks[layer])
+        and torch.equal(one.pooled[layer], other.pooled[layer])
+        and one.blocks[layer].stride() == other.blocks[layer].stride()  # some sums depend on it
+        for layer in one.blocks
     )
+
+
+def file_size(store: FeatureStore, photo: Photo) -> int:
+    """Of a photo's features; all photos have as many."""
+    store.get(photo, PLAIN)
+    (path,) = store.folder.iterdir()
+    size = path.stat().st_size
+    path.unlink()
+    return size
 
 
 def test_values_are_the_backbones(backbone, make_store, photos):
     found = make_store().get(photos[0], PLAIN)
     with torch.no_grad():
-        blocks = backbone(PLAIN.tensor(photos[0], SIZE))
-    assert [block.shape for block in found.blocks] == block_shapes(backbone, SIZE)
-    for layer, block in enumerate(blocks):
+        blocks = backbone(PLAIN.tensor(photos[0], SIZE, backbone.mean, backbone.std))
+    assert found.grid == backbone.grid(SIZE)
+    assert list(found.blocks) == list(found.pooled) == list(range(17))
+    for layer, block in blocks.items():
         wanted = block[0].permute(1, 2, 0)
-        assert torch.equal(found.block(layer), wanted.half().float())
-        torch.testing.assert_close(found.block(layer), wanted, rtol=2**-11, atol=1e-6)
+        assert found.blocks[layer].dtype == torch.float16
+        torch.testing.assert_close(found.blocks[layer].float(), wanted, rtol=2**-11, atol=1e-6)
         torch.testing.assert_close(found.pooled[layer], block.mean(dim=(2, 3))[0])
         assert found.pooled[layer].dtype == torch.float32
 
@@ -71,22 +87,24 @@ def test_another_store_reads_what_one_wrote(make_store, photos):
     computed = first.get(photos[0], PLAIN)
     assert equal(second.get(photos[0], PLAIN), computed)
     assert (first.computed, second.computed) == (1, 0)
-    assert {path.stat().st_size for path in first.folder.iterdir()} == {first.bytes}
+    assert sum(path.stat().st_size for path in first.folder.iterdir()) == pytest.approx(
+        computed.nbytes, rel=0.01
+    )
 
 
 def test_what_looks_different_has_a_file_of_its_own(make_store, photos):
     store = make_store()
     store.get(photos[0], PLAIN)
-    for other, photo, view in [
+    for other, photo, augmentation in [
         (store, photos[1], PLAIN),
         (store, photos[0].mirror(), PLAIN),
-        (store, photos[0], View(brightness=1.2)),
-        (store, photos[0], View(box=(0.0, 0.0, 0.5, 1.0))),
+        (store, photos[0], Augmentation(brightness=1.2)),
+        (store, photos[0], Augmentation(box=(0.0, 0.0, 0.5, 1.0))),
         (make_store(size=SIZE[::-1]), photos[0], PLAIN),
         (make_store(name="another"), photos[0], PLAIN),
     ]:
         before = files(store)
-        other.get(photo, view)
+        other.get(photo, augmentation)
         assert len(files(store) - before) == 1
 
 
@@ -100,20 +118,48 @@ def test_a_photo_that_changes_is_computed_again(make_store, photos):
     assert equal(found, make_store(limit=0).get(photos[0], PLAIN))
 
 
-@pytest.mark.parametrize("length", [0, 1, 1000, -1, -2])
-def test_a_file_that_is_not_whole_is_computed_again(make_store, photos, length):
+DAMAGES: dict[str, Callable[[bytes, bytes], bytes]] = {  # what a file holds, and what another holds
+    "empty": lambda own, other: b"",
+    "a byte": lambda own, other: own[:1],
+    "a part of the header": lambda own, other: own[:1000],
+    "all but a byte": lambda own, other: own[:-1],
+    "half of it": lambda own, other: own[: len(own) // 2],
+    "a byte more": lambda own, other: own + b"x",
+    "zeros": lambda own, other: bytes(len(own)),
+    "values are zeros": lambda own, other: own[:20_000] + bytes(len(own) - 20_000),
+    "a page is zeros": lambda own, other: own[:40_960] + bytes(4096) + own[45_056:],
+    "a bit": lambda own, other: own[:90_000] + bytes([own[90_000] ^ 1]) + own[90_001:],
+    "another photo's": lambda own, other: other,
+    "no safetensors": lambda own, other: b"features" * 1000,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("known", [False, True], ids=["new store", "same store"])
+def test_a_file_that_does_not_fit_is_computed_again(make_store, photos, damage, known):
     store = make_store()
     right = store.get(photos[0], PLAIN)
     (path,) = store.folder.iterdir()
-    os.truncate(path, length if length >= 0 else store.bytes + length)
-    again = make_store()
+    store.get(photos[1], PLAIN)
+    (other,) = set(store.folder.iterdir()) - {path}
+    whole = path.read_bytes()
+    again = store if known else make_store()
+    if known:
+        store.get(photos[0], PLAIN)  # its checksum was seen to fit
+    before = again.computed
+    os.utime(path, ns=(1, 1))
+    changed = DAMAGES[damage](whole, other.read_bytes())
+    assert changed != whole
+    path.write_bytes(changed)
     assert equal(again.get(photos[0], PLAIN), right)
-    assert again.computed == 1
-    assert path.stat().st_size == store.bytes
+    assert again.computed == before + 1
+    assert path.read_bytes() == whole
+    assert equal(again.get(photos[0], PLAIN), right)
+    assert again.computed == before + 1
 
 
 def test_the_folder_is_bounded_and_the_oldest_go_first(make_store, photos):
-    one = make_store().bytes
+    one = file_size(make_store(), photos[0])
     store = make_store(limit=int(3.5 * one))
     for age, photo in enumerate(photos[:3]):
         store.get(photo, PLAIN)
@@ -148,12 +194,12 @@ def test_without_room_nothing_is_written_and_nothing_goes(make_store, photos):
 
 def test_what_killed_processes_left_makes_room(make_store, photos):
     store = make_store()
-    store.folder.mkdir(exist_ok=True)
+    one = file_size(store, photos[0])
     old, new = (store.folder / f".{name}.1.partial.unfinished" for name in ("old", "new"))
     for path in (old, new):
-        path.write_bytes(bytes(store.bytes))
+        path.write_bytes(bytes(one))
     os.utime(old, (0, 0))
-    make_store(limit=int(1.5 * store.bytes)).get(photos[0], PLAIN)
+    make_store(limit=int(1.5 * one)).get(photos[0], PLAIN)
     assert not old.exists()
     assert new.exists()  # somebody may be writing it
 
@@ -161,20 +207,20 @@ def test_what_killed_processes_left_makes_room(make_store, photos):
 def test_two_processes_at_once(make_store, photos):
     """Both compute the same photos in the same folder, with room for two: neither disturbs the other."""
     store = make_store()
-    limit = int(2.5 * store.bytes)
+    limit = int(2.5 * file_size(store, photos[0]))
     program = (
         "import sys, numpy as np\n"
         "from pathlib import Path\n"
         "from dhpf.data.pairs import Photo\n"
-        "from dhpf.model.weights import load_backbone\n"
+        "from dhpf.backbones.weights import load_backbone\n"
+        "from dhpf.train.augmentation import Augmentation\n"
         "from dhpf.train.features import FeatureStore\n"
-        "from dhpf.train.views import View\n"
         f"store = FeatureStore(load_backbone('resnet50-msra'), 'resnet50-msra', {SIZE}, "
         f"Path({str(store.folder)!r}), {limit})\n"
         f"photos = [Photo(Path(p), (60, 40), np.zeros((0, 2))) for p in {[str(p.path) for p in photos]!r}]\n"
         "total = 0.0\n"
         "for photo in photos * 2:\n"
-        "    total += float(store.get(photo, View()).blocks[3].astype(float).sum())\n"
+        "    total += store.get(photo, Augmentation()).blocks[3].double().sum().item()\n"
         "print(total)\n"
     )
     running = [
@@ -185,7 +231,7 @@ def test_two_processes_at_once(make_store, photos):
     ]
     printed = [process.communicate(timeout=300)[0] for process in running]
     assert [process.returncode for process in running] == [0, 0]
-    wanted = 2 * sum(float(store.get(photo, PLAIN).blocks[3].astype(float).sum()) for photo in photos)
+    wanted = 2 * sum(store.get(photo, PLAIN).blocks[3].double().sum().item() for photo in photos)
     assert [float(text) for text in printed] == pytest.approx([wanted, wanted])
 
 

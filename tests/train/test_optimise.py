@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from dhpf.train.config import OptimiserConfig
-from dhpf.train.optimise import follow, learning_rate, make_optimiser
+from dhpf.train.optimise import learning_rate, make_optimiser, update_ema
 
 
 def head(value: float = 1.0) -> nn.ModuleDict:
@@ -20,7 +20,7 @@ def head(value: float = 1.0) -> nn.ModuleDict:
 
 
 @pytest.mark.parametrize(
-    ("step", "share"),
+    ("step", "fraction"),
     [
         (0, 1 / 25),  # begins at a twenty-fifth
         (15, (1 + 1 / 25) / 2),  # half way up a cosine
@@ -30,8 +30,8 @@ def head(value: float = 1.0) -> nn.ModuleDict:
         (100, 1e-4),
     ],
 )
-def test_one_cycle(step, share):
-    assert learning_rate(OptimiserConfig(rate=2.0), step, 100) == pytest.approx(2.0 * share)
+def test_one_cycle(step, fraction):
+    assert learning_rate(OptimiserConfig(rate=2.0), step, 100) == pytest.approx(2.0 * fraction)
 
 
 def test_one_cycle_is_torchs():
@@ -79,16 +79,16 @@ def test_nothing_to_learn_in_the_gates():
     assert len(make_optimiser(made, OptimiserConfig()).param_groups) == 1
 
 
-def test_the_average_follows():
-    average, new = head(1.0), head(3.0)
-    follow(average, new, 0.75)
-    assert average["gates"].weight.item() == pytest.approx(0.75 * 1 + 0.25 * 3)
-    follow(average, new, 0.0)
-    assert torch.equal(average["gates"].weight, new["gates"].weight)
+def test_the_ema_follows_the_weights():
+    ema, new = head(1.0), head(3.0)
+    update_ema(ema, new, 0.75)
+    assert ema["gates"].weight.item() == pytest.approx(0.75 * 1 + 0.25 * 3)
+    update_ema(ema, new, 0.0)
+    assert torch.equal(ema["gates"].weight, new["gates"].weight)
 
 
-def test_the_average_follows_statistics_too():
-    average, new = nn.BatchNorm1d(2), nn.BatchNorm1d(2)
+def test_the_ema_follows_statistics_too():
+    ema, new = nn.BatchNorm1d(2), nn.BatchNorm1d(2)
     new.running_mean.fill_(4.0)
-    follow(average, new, 0.5)
-    assert average.running_mean.tolist() == [2.0, 2.0]
+    update_ema(ema, new, 0.5)
+    assert ema.running_mean.tolist() == [2.0, 2.0]

@@ -1,4 +1,4 @@
-"""A run goes on exactly where it was, or says why it cannot."""
+"""A run resumes exactly where it was, or says why it cannot."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file
 
 from dhpf import InputError
-from dhpf.train.checkpoint import read_about
+from dhpf.train.checkpoint import read_state
 from dhpf.train.config import Config
 from dhpf.train.loop import train
 
@@ -59,10 +59,7 @@ def test_killed_at_any_moment(finished: Finished, features, tmp_path):
     assert sum(line.endswith("killed") for line in attempts) >= 6, attempts
     assert_same(out, finished.out)
     assert not list(out.glob(".*partial*"))
-    for mine, theirs in zip(history(out), history(finished.out), strict=True):
-        assert {k: v for k, v in mine.items() if k.startswith("val")} == {
-            k: v for k, v in theirs.items() if k.startswith("val")
-        }
+    assert history(out) == history(finished.out)  # the means of an epoch's steps too
 
 
 def history(out: Path) -> list[dict[str, float]]:
@@ -88,7 +85,7 @@ def test_another_recipe_names_what_changed(finished: Finished, features):
 
 def test_a_run_is_not_overwritten(finished: Finished, features):
     before = (finished.out / "state.safetensors").stat().st_mtime_ns
-    with pytest.raises(InputError, match="holds a run already; go on with --resume"):
+    with pytest.raises(InputError, match="holds a run already; resume it with --resume"):
         train(finished.config, finished.out, features=features)
     assert (finished.out / "state.safetensors").stat().st_mtime_ns == before
 
@@ -97,14 +94,14 @@ def test_a_run_is_not_overwritten(finished: Finished, features):
 def test_a_damaged_state_is_refused(finished: Finished, features, tmp_path, kept):
     content = (finished.out / "state.safetensors").read_bytes()
     (tmp_path / "state.safetensors").write_bytes(content[:kept])
-    with pytest.raises(InputError, match="is not a training state, or it is damaged"):
+    with pytest.raises(InputError, match="is no training state of this program, or it is damaged"):
         train(finished.config, tmp_path, resume=True, features=features)
 
 
 def test_another_file_in_its_place_is_refused(finished: Finished, tmp_path):
     shutil.copy(finished.out / "best.safetensors", tmp_path / "state.safetensors")
-    with pytest.raises(InputError, match="is not a training state of this program"):
-        read_about(tmp_path / "state.safetensors")
+    with pytest.raises(InputError, match="is no training state of this program"):
+        read_state(tmp_path)
 
 
 def test_a_folder_that_cannot_be_made(finished: Finished, tmp_path):
@@ -141,7 +138,7 @@ def test_a_full_disk_leaves_the_last_good_checkpoint(finished: Finished, feature
     last = stopped.stderr.strip().splitlines()[-1]
     assert last == f"dhpf: error: cannot write {out / 'state.safetensors'}: File too large"
     assert "Traceback" not in stopped.stderr
-    assert read_about(out / "state.safetensors")["progress"]["step"] == 1
+    assert read_state(out)[0]["progress"]["step"] == 1
     assert [path.name for path in out.iterdir() if path.suffix == ".safetensors"] == ["state.safetensors"]
     train(finished.config, out, resume=True, features=features)
     assert_same(out, finished.out)
@@ -153,6 +150,8 @@ def test_infinite_weights_stop_the_run_before_they_are_saved(small, features, tm
 
     monkeypatch.setattr(torch.optim.SGD, "step", diverge)
     config = small(optimiser={"kind": "sgd", "schedule": "constant"})
-    with pytest.raises(InputError, match=r"epoch 1, step 1: weights are infinite.*lower optimiser\.rate"):
+    with pytest.raises(
+        InputError, match=r"epoch 1, step 1: a weight is inf and the loss .*lower optimiser\.rate"
+    ):
         train(config, tmp_path, features=features)
     assert not list(tmp_path.glob("*.safetensors"))

@@ -87,7 +87,7 @@ def test_at_most_so_many_pairs_are_judged_and_none_of_their_photos_is_trained_on
 
 @pytest.fixture(scope="module")
 def same_shape(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same pairs, but all photos have the same points, so that all of a category are alike."""
+    """The same pairs, but all photos have the same points, so that all of a category have one shape."""
     folder = tmp_path_factory.mktemp("same")
     shutil.copytree(root / "PF-PASCAL", folder / "PF-PASCAL")
     for name in ("val_pairs.csv", "test_pairs.csv"):
@@ -99,9 +99,9 @@ def same_shape(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_alike_pairs_show_no_photo_that_is_held_out_and_are_no_test_pairs(same_shape, seed):
+def test_pseudo_pairs_show_no_photo_that_is_held_out_and_are_no_test_pairs(same_shape, seed):
     plain = opened(same_shape, seed)
-    sources = opened(same_shape, seed, train=("pf-pascal/val", "alike:pf-pascal/val"))
+    sources = opened(same_shape, seed, train=("pf-pascal/val", "pseudo:pf-pascal/val"))
     assert pairs(sources.train[:1]) == pairs(plain.train)
     assert pairs(sources.validation) == pairs(plain.validation)
     every = {
@@ -116,9 +116,9 @@ def test_alike_pairs_show_no_photo_that_is_held_out_and_are_no_test_pairs(same_s
     assert sources.training_images() == plain.training_images()
 
 
-def test_alike_pairs_are_none_that_another_list_judges(same_shape, tmp_path):
+def test_pseudo_pairs_are_none_that_another_list_judges(same_shape, tmp_path):
     """A list of its own for validation may pair photos that are trained on in other pairs."""
-    changes = {"train": ("alike:pf-pascal/val",), "exclude": (), "validate": ("pf-pascal/test",)}
+    changes = {"train": ("pseudo:pf-pascal/val",), "exclude": (), "validate": ("pf-pascal/test",)}
     found = opened(same_shape, **changes).train[0].entries[-1]
     shutil.copytree(same_shape / "PF-PASCAL", tmp_path / "PF-PASCAL")
     with (tmp_path / "PF-PASCAL" / "test_pairs.csv").open("a") as file:
@@ -132,7 +132,7 @@ def test_photos_held_out_of_what_is_only_paired_anew(same_shape, spair, tmp_path
     few, enough = "[[5, 5], [9, 9]]", "[[5, 5], [9, 9], [20, 6], [7, 19]]"
     for file in (tmp_path / "SPair-71k" / "PairAnnotation" / "trn").glob("*2009_cat*"):
         file.write_text(file.read_text().replace(few, enough))
-    names = "pf-pascal/val", "alike:spair-71k/trn"
+    names = "pf-pascal/val", "pseudo:spair-71k/trn"
     sources = opened(tmp_path, train=names, holdout_images=2, holdout=0.2)
     assert [part.name for part in sources.validation] == ["pf-pascal", "spair-71k"]
     assert len(photos(sources.validation[1:])) == 2 * 3
@@ -146,14 +146,17 @@ def test_photos_held_out_of_what_is_only_paired_anew(same_shape, spair, tmp_path
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"train": ("pf-pascal/val", "alike:pf-pascal/val"), "strong": False}, "must not see"),
-        ({"train": ("pf-pascal/val", "alike:pf-pascal/val"), "alike": 0.0}, "raise data.alike"),
-        ({"train": ("pf-pascal/val", "alike:folder:PATH")}, "one photo"),
-        ({"train": ("alike:pf-pascal/val",)}, "no pair to validate on"),
-        ({"train": ("pf-pascal/val", "alike:pf-pascel/val")}, "did you mean 'pf-pascal'"),
+        ({"train": ("pf-pascal/val", "pseudo:pf-pascal/val"), "strong": False}, "must not see"),
+        (
+            {"train": ("pf-pascal/val", "pseudo:pf-pascal/val"), "pseudo_distance": 0.0},
+            "raise data.pseudo_distance",
+        ),
+        ({"train": ("pf-pascal/val", "pseudo:folder:PATH")}, "one image"),
+        ({"train": ("pseudo:pf-pascal/val",)}, "no pair to validate on"),
+        ({"train": ("pf-pascal/val", "pseudo:pf-pascel/val")}, "did you mean 'pf-pascal'"),
     ],
 )
-def test_what_is_said_where_nothing_is_alike(root, changes, says):
+def test_what_is_said_where_nothing_has_one_shape(root, changes, says):
     folder = str(root / "PF-PASCAL" / "JPEGImages")
     names = tuple(name.replace("PATH", folder) for name in changes["train"])
     with pytest.raises(InputError, match=says):

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from benchmarks.straightforward import batch_of, straightforward_loss
 from torch import Tensor
 
-from dhpf.model.backbone import ResNet
-from dhpf.model.network import DHPF, HeadKind
-from dhpf.train.batches import Position, Sample
-from dhpf.train.config import LossConfig
-from dhpf.train.features import StoredFeatures, block_shapes
-from dhpf.train.step import Learner
+from dhpf.backbones.base import Features
+from dhpf.backbones.resnet import ResNet
+from dhpf.methods.base import Batch, TrainingPair
+from dhpf.methods.dhpf import DHPF, DHPFConfig, DHPFObjective
+from dhpf.train.step import Losses
 
 SIZE = (72, 64)  # width, height
+SHAPES = ((16, 18),) * 4 + ((8, 9),) * 4 + ((4, 5),) * 6 + ((2, 3),) * 3  # of ResNet-50's layers
 
 
 class Step(NamedTuple):
@@ -27,56 +27,68 @@ class Step(NamedTuple):
     statistics: dict[str, Tensor]  # of the batch norms, after the step
 
 
-def random_samples(backbone: ResNet, count: int, seed: int = 0) -> list[Sample]:
+class Learner(NamedTuple):
+    """A method and what it is to learn."""
+
+    method: DHPF
+    objective: DHPFObjective
+
+
+def features(backbone: ResNet, blocks: Sequence[Tensor]) -> Features:
+    """As they are stored."""
+    halves = {n: block.half() for n, block in enumerate(blocks)}
+    pooled = {n: block.float().mean((0, 1)) for n, block in halves.items()}
+    return Features(halves, pooled, backbone.grid(SIZE))
+
+
+def random_pairs(backbone: ResNet, count: int, seed: int = 0) -> list[TrainingPair]:
     """Pairs that have something in common, so that matches differ in how good they are."""
-    random = np.random.default_rng(seed)
-
-    def stored(blocks: list[np.ndarray]) -> StoredFeatures:
-        halves = tuple(block.astype(np.float16) for block in blocks)
-        return StoredFeatures(
-            tuple(torch.from_numpy(b.astype(np.float32)).mean((0, 1)) for b in halves), halves
-        )
-
-    samples = []
+    generator = torch.Generator().manual_seed(seed)
+    pairs = []
     for _ in range(count):
-        first = [random.standard_normal(shape) for shape in block_shapes(backbone, SIZE)]
-        second = [np.roll(b, 1, (0, 1)) + 0.7 * random.standard_normal(b.shape) for b in first]
-        points = [torch.from_numpy(random.uniform(0, SIZE, (5, 2))).float() for _ in range(2)]
-        samples.append(Sample(stored(first), stored(second), *points))
-    return samples
+        shapes = [(*shape, c) for shape, c in zip(SHAPES, backbone.channels, strict=True)]
+        first = [torch.randn(shape, generator=generator) for shape in shapes]
+        second = [
+            torch.roll(b, (1, 1), (0, 1)) + 0.7 * torch.randn(b.shape, generator=generator) for b in first
+        ]
+        points = [torch.rand(5, 2, generator=generator) * torch.tensor(SIZE) for _ in range(2)]
+        pairs.append(TrainingPair(features(backbone, first), features(backbone, second), *points))
+    return pairs
 
 
 def make_learner(
-    backbone: ResNet, kind: HeadKind | None = None, loss: LossConfig | None = None, statistics: str = "gates"
+    backbone: ResNet, config: DHPFConfig | None = None, objective: DHPFObjective | None = None
 ) -> Learner:
     """A learner whose head is random, and always the same."""
     torch.manual_seed(3)
-    network = DHPF(backbone, kind)
-    for module in network.head().modules():
+    method = DHPF(backbone, config)
+    for module in method.head().modules():
         if isinstance(module, (torch.nn.BatchNorm1d, torch.nn.BatchNorm2d)):
             torch.nn.init.uniform_(module.weight, 0.5, 1.5)
             torch.nn.init.normal_(module.bias, 0.2, 0.3)
             torch.nn.init.uniform_(module.running_var, 0.3, 2.0)
             torch.nn.init.normal_(module.running_mean, 0.0, 0.1)
-    return Learner(network, loss or LossConfig(), SIZE, statistics=statistics)
+    return Learner(method, objective or DHPFObjective())
 
 
-def position_of(learner: Learner, samples: list[Sample]) -> Position:
-    count = len(samples) // 2 if learner.config.objective == "weak" else len(samples)
-    return Position(2, 5, tuple((0, n) for n in range(count)))
+def as_batch(pairs: Sequence[TrainingPair], **changes: object) -> Batch:
+    """A whole batch in one process; the noise is always the same."""
+    batch = Batch(pairs, range(len(pairs)), len(pairs), torch.Generator().manual_seed(11))
+    return batch._replace(**changes)
 
 
-def ours(learner: Learner, samples: list[Sample]) -> Step:
-    return _taken(learner, learner(position_of(learner, samples), samples).loss)
+def ours(learner: Learner, pairs: Sequence[TrainingPair]) -> Step:
+    return _taken(learner, Losses(*learner)(as_batch(pairs))[0])
 
 
-def straightforward(learner: Learner, samples: list[Sample]) -> Step:
-    return _taken(learner, straightforward_loss(learner, position_of(learner, samples), batch_of(samples)))
+def straightforward(learner: Learner, pairs: Sequence[TrainingPair]) -> Step:
+    generator = torch.Generator().manual_seed(11)
+    return _taken(learner, straightforward_loss(*learner, batch_of(pairs), generator))
 
 
 def _taken(learner: Learner, loss: Tensor) -> Step:
     """Parameters without a gradient are given zeros."""
-    head = learner.network.head()
+    head = learner.method.head()
     head.zero_grad()
     torch.autograd.backward(loss)
     gradients = {

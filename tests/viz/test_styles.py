@@ -14,10 +14,9 @@ from dhpf.viz import canvas
 from dhpf.viz.canvas import GAP, HEIGHT, WIDEST, Pen
 from dhpf.viz.colours import LEFTWARD, NEUTRAL, RIGHT, RIGHTWARD, STILL, WRONG, colours, wheel_colours
 from dhpf.viz.styles import STYLES, check_style_of_any_pair
-from tests.test_match import blank, hand_made
-from tests.viz.scenes import POINTS, scene
+from tests.viz.scenes import POINTS, HandMade, blank, draw, scene
 
-SCALE = HEIGHT / 64  # of photos of 64 x 64 pixels
+SCALE = HEIGHT / 64  # of images of 64 x 64 pixels
 
 
 def pixels(picture: Image.Image) -> NDArray[np.int64]:
@@ -29,48 +28,84 @@ def near(found: NDArray[np.int64], colour: Any, levels: int = 3) -> bool:
 
 
 def at(picture: NDArray[np.int64], x: float, y: float, panel: int = 0) -> NDArray[np.int64]:
-    """The colour at a place of a photo of 64 x 64 pixels."""
-    return picture[round(y * SCALE), round(x * SCALE) + panel * (HEIGHT + GAP)]
+    """The colour at a location of an image of 64 x 64 pixels."""
+    column, row = round((x + 0.5) * SCALE - 0.5), round((y + 0.5) * SCALE - 0.5)
+    return np.asarray(picture[row, column + panel * (HEIGHT + GAP)])
+
+
+def same(source: Image.Image | None = None, target: Image.Image | None = None, **about: Any) -> HandMade:
+    """Points stay where they are, in images of 64 x 64 pixels."""
+    return HandMade(source or blank(64, 64), target or blank(64, 64), **about)
+
+
+@pytest.fixture
+def words(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """All that is written on drawings."""
+    found: list[str] = []
+    real = canvas.write
+
+    def keep(draw: Any, location: Any, text: str, *rest: Any, **look: Any) -> None:
+        found.append(text)
+        real(draw, location, text, *rest, **look)
+
+    monkeypatch.setattr(canvas, "write", keep)
+    return found
+
+
+def test_lines_are_coloured_by_a_fixed_scale() -> None:
+    """The same confidence has the same colour, whatever else is in the picture."""
+    match = same(shift=(8, 0), confident=lambda x, y: np.where(y < 20, 0.75, 0.25))
+    sure, unsure = colours(np.array([0.75, 0.25]))
+    for points in ([[16, 12]], [[16, 12], [40, 52]]):
+        picture = pixels(draw(match, points))
+        assert near(at(picture, 16, 12), sure)
+        assert near(at(picture, 24, 12, panel=1), sure)
+    assert near(at(picture, 40, 52), unsure)
+    assert near(at(picture, 48, 52, panel=1), unsure)
+    assert near(at(picture, 5, 30), (128, 128, 128))  # untouched
+
+
+def test_matches_outside_the_target_are_drawn_at_its_edge() -> None:
+    picture = pixels(draw(same(shift=(40, 0)), [[40, 30]]))
+    assert near(at(picture, 63.4, 30, panel=1), colours(0.5))
 
 
 def test_truth_tells_right_from_wrong() -> None:
-    same = hand_made((64, 64), blank(64, 64), blank(64, 64))
     # Two points stay where they are; one belongs 3 pixels, the other 10 pixels away; 5 are allowed.
-    picture = pixels(same.draw([[20, 16], [20, 48]], "truth", truth=[[23, 16], [30, 48]], threshold=5))
+    picture = pixels(draw(same(), [[20, 16], [20, 48]], "truth", truth=[[23, 16], [30, 48]], threshold=5))
     assert near(at(picture, 20, 16), NEUTRAL)  # on the source
     assert near(at(picture, 20, 16, panel=1), RIGHT)
     assert near(at(picture, 20, 48, panel=1), WRONG)
     assert near(at(picture, 27, 48, panel=1), WRONG, levels=30)  # on the thin line to the truth
     assert near(at(picture, 20, 10, panel=1), (128, 128, 128))
-    for x, y in ((23, 16), (30, 48)):  # the circles of 5 pixels, at their lowest place
+    for x, y in ((23, 16), (30, 48)):  # the circles of 5 pixels, at their lowest location
         assert max(at(picture, x, y + 5 + step, panel=1).min() for step in (-0.1, 0, 0.1)) > 220
         assert near(at(picture, x, y + 3.5, panel=1), (128, 128, 128))
 
 
 def test_truth_allows_a_tenth_of_the_longer_side_unless_told(words: list[str]) -> None:
-    same = hand_made((64, 64), blank(64, 64), blank(300, 200))
-    same.draw([[32, 32], [16, 16]], "truth", truth=[[150, 130], [75, 81]])  # matches: (150, 100), (75, 50)
-    assert words[-4:-1] == ["true place, 30 px around it", "1 within", "1 beyond"]
+    match = same(target=blank(300, 200), linear=((5, 0), (0, 3)))
+    draw(match, [[30, 32], [15, 16]], "truth", truth=[[150, 125], [75, 80]])  # matches: (150, 96), (75, 48)
+    assert words[-4:-1] == ["true location, 30 px around it", "1 within", "1 beyond"]
     assert words[-1].startswith("mean error 30.5 px")
 
 
 def test_lengths_are_written_for_people(words: list[str]) -> None:
-    same = hand_made((64, 64), blank(64, 64), blank(20000, 100))
-    same.draw([[32, 32]], "truth", truth=[[11234.56, 50]])
-    assert words[1:5] == ["1", "true place, 2000 px around it", "1 within", "0 beyond"]
+    match = same(target=blank(20000, 100), shift=(10000, 0))
+    draw(match, [[32, 32]], "truth", truth=[[11266.56, 32]])
+    assert words[1:5] == ["1", "true location, 2000 px around it", "1 within", "0 beyond"]
     assert words[5].startswith("mean error 1235 px")
 
 
-def test_truth_outside_the_photo_is_drawn_as_far_as_it_is_inside() -> None:
-    same = hand_made((64, 64), blank(64, 64), blank(64, 64))
-    picture = pixels(same.draw([[2, 32]], "truth", truth=[[-3, 32]], threshold=6))
-    assert (picture[:HEIGHT, HEIGHT + 1 : HEIGHT + GAP - 1] > 250).all()  # nothing between the photos
+def test_truth_outside_the_image_is_drawn_as_far_as_it_is_inside() -> None:
+    picture = pixels(draw(same(), [[2, 32]], "truth", truth=[[-3, 32]], threshold=6))
+    assert (picture[:HEIGHT, HEIGHT + 1 : HEIGHT + GAP - 1] > 250).all()  # nothing between the images
     assert near(at(picture, 0.5, 32, panel=1), RIGHT, levels=30)  # the line to the truth
 
 
 def test_warp_shows_the_warped_source_the_target_and_half_of_each() -> None:
-    moved = hand_made((64, 64), blank(64, 64, "#c83214"), blank(64, 64, "#6496c8"), shift=(4, 0))  # 16 px
-    picture = pixels(moved.draw([[x, y] for x in range(4, 44, 8) for y in range(4, 64, 8)], "warp"))
+    moved = same(blank(64, 64, "#c83214"), blank(64, 64, "#6496c8"), shift=(16, 0))
+    picture = pixels(draw(moved, [[x, y] for x in range(4, 44, 8) for y in range(4, 64, 8)], "warp"))
     assert picture.shape[1] == 3 * HEIGHT + 2 * GAP
     assert near(at(picture, 40, 30), (200, 50, 20))
     assert near(at(picture, 8, 30), (225, 225, 225))  # what lies outside the source
@@ -80,8 +115,7 @@ def test_warp_shows_the_warped_source_the_target_and_half_of_each() -> None:
 
 
 def test_flow_is_coloured_by_its_direction(words: list[str]) -> None:
-    moved = hand_made((64, 64), blank(64, 64), blank(64, 64), shift=(3, 0))  # 12 pixels to the right
-    picture = pixels(moved.draw(style="flow"))
+    picture = pixels(draw(same(shift=(12, 0)), style="flow"))
     assert words[:3] == ["source", "where it moves", "radius 12 px, inner 6 px"]
     assert near(at(picture, 20, 30), (128, 128, 128))
     assert near(at(picture, 20, 30, panel=1), STILL + RIGHTWARD)
@@ -95,15 +129,17 @@ def test_flow_is_coloured_by_its_direction(words: list[str]) -> None:
 
 
 def test_a_flow_of_nothing_is_grey(words: list[str]) -> None:
-    still = hand_made((64, 64), blank(64, 64), blank(64, 64))
-    assert near(at(pixels(still.draw(style="flow")), 30, 30, panel=1), STILL)
+    assert near(at(pixels(draw(same(), style="flow")), 30, 30, panel=1), STILL)
     assert words[2] == "radius 1 px, inner 0.5 px"
 
 
 def test_single_wrong_matches_do_not_set_the_scale_of_the_flow(words: list[str]) -> None:
-    moved = hand_made((256, 256), blank(64, 64), blank(64, 64), shift=(4, 0))  # a quarter of 16 pixels
-    moved.best[32 * 64 + 32] = 0
-    moved.draw(style="flow")
+    class OneCornerGoesAstray(HandMade):
+        def transfer(self, points: Any) -> NDArray[np.float64]:
+            given = np.asarray(points)
+            return np.asarray(given + np.where(given.max(axis=1, keepdims=True) < 6, 50.0, [4.0, 0.0]))
+
+    draw(OneCornerGoesAstray(blank(64, 64), blank(64, 64)), style="flow")  # 1 percent of the pixels
     assert words[2] == "radius 4 px, inner 2 px"
 
 
@@ -117,31 +153,17 @@ def test_the_wheel_by_hand() -> None:
     assert wheel_colours(np.array([[0, -1], [0, 1]])).tolist() == [[240] * 3, [20] * 3]
 
 
-def test_heat_is_highest_where_the_scores_are() -> None:
+def test_heat_is_highest_where_the_scores_are(words: list[str]) -> None:
+    """The scores' highest cell, column 5 and row 3, has its centre at (20, 12)."""
     match = scene()
-    scores = match.scores(POINTS[2])
-    row, column = np.unravel_index(scores.argmax(), scores.shape)
-    assert (row, column) == (7, 8)  # (34, 26) is turned about (30, 22) by 30 degrees, to (31.5, 27.5)
-    picture = pixels(match.draw(POINTS[2:3], "heat"))
-    scale, left = HEIGHT / 48, 640 + GAP
-    blueness = picture[:HEIGHT, left : left + 640, 2] - picture[:HEIGHT, left : left + 640, 0]
-    yellow = blueness[round(4 * row * scale) + 2, round(4 * column * scale) - 2]
-    assert yellow < -60
-    assert blueness[:, 400:].min() > 0  # far away all is blue
-
-
-@pytest.fixture
-def words(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """All that is written on drawings."""
-    found: list[str] = []
-    real = canvas.write
-
-    def keep(draw: Any, place: Any, text: str, *rest: Any, **look: Any) -> None:
-        found.append(text)
-        real(draw, place, text, *rest, **look)
-
-    monkeypatch.setattr(canvas, "write", keep)
-    return found
+    match.target = blank(64, 48)
+    picture = pixels(draw(match, POINTS[4:], "heat"))
+    target = picture[:HEIGHT, 640 + GAP :].sum(axis=-1)
+    assert match.transfer(POINTS[4:]).tolist() == [[43.5, 39.5]]
+    target[300:, 350:] = 0  # without the ring, which is there
+    row, column = np.unravel_index(target.argmax(), target.shape)
+    assert abs(column - (20.5 * 10 - 0.5)) < 2 and abs(row - (12.5 * 10 - 0.5)) < 2
+    assert words[2:4] == ["confidence 0", "0.5"]
 
 
 def luminance(picture: Image.Image) -> NDArray[np.float64]:
@@ -151,9 +173,9 @@ def luminance(picture: Image.Image) -> NDArray[np.float64]:
 
 
 @pytest.mark.parametrize("shade", range(0, 256, 51))
-@pytest.mark.parametrize("mark", ["line", "dot", "diamond", "ring", "number"])
+@pytest.mark.parametrize("mark", ["line", "dot", "diamond", "ring", "label"])
 @pytest.mark.parametrize("colour", [NEUTRAL, RIGHT, WRONG, tuple(colours(0.5).tolist())])
-def test_marks_stand_out_from_any_photo(mark: str, colour: Any, shade: int) -> None:
+def test_marks_stand_out_from_any_image(mark: str, colour: Any, shade: int) -> None:
     """Some pixels of a mark have the contrast that the accessibility guidelines (WCAG) ask for, 3 to 1."""
     picture = Image.new("RGB", canvas.enlarged((60, 60)), (shade, shade, shade))
     pen = Pen(picture)
@@ -162,7 +184,7 @@ def test_marks_stand_out_from_any_photo(mark: str, colour: Any, shade: int) -> N
         "dot": lambda: pen.dot((30, 30), colour),
         "diamond": lambda: pen.diamond((30, 30), colour),
         "ring": lambda: pen.ring((30, 30), 10),
-        "number": lambda: pen.number((30, 30), 8),
+        "label": lambda: pen.labels(np.array([[30.0, 30]]), ["8"], (60, 60)),
     }
     draw[mark]()
     found = luminance(canvas.shrunk(picture)) + 0.05
@@ -171,28 +193,36 @@ def test_marks_stand_out_from_any_photo(mark: str, colour: Any, shade: int) -> N
     assert (contrast >= 3).sum() >= 12
 
 
+def test_labels_lie_inside_their_panel_and_not_on_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Points in the corners, on the sides and in the middle of a panel that begins at 100."""
+    found: list[tuple[float, float, float, float]] = []
+
+    def keep(draw: Any, location: Any, text: str, anchor: str, **look: Any) -> None:
+        width, height = canvas.text_width(text), 10
+        x = location[0] - (width if anchor[0] == "r" else 0)
+        y = location[1] - (height if anchor[1] == "s" else 0)
+        found.append((x, y, x + width, y + height))
+
+    monkeypatch.setattr(canvas, "write", keep)
+    near_corners = np.array([[x, y] for x in (102.0, 150, 197) for y in (2.0, 50, 97)])
+    Pen(blank(600, 300)).labels(near_corners, [str(n) for n in range(10, 19)], (100, 100), 100)
+    for index, (left, top, right, bottom) in enumerate(found):
+        assert left >= 100 and top >= 0 and right <= 200 and bottom <= 100
+        for other in found[:index]:
+            apart = left >= other[2] or right <= other[0] or top >= other[3] or bottom <= other[1]
+            assert apart
+
+
 @pytest.mark.parametrize("style", STYLES)
-def test_drawings_of_extreme_photos_stay_small(style: str) -> None:
-    long = hand_made((64, 64), blank(4000, 8), blank(8, 4000))
+def test_drawings_of_extreme_images_stay_small(style: str) -> None:
+    long = HandMade(blank(4000, 8), blank(8, 4000), linear=((0, 1), (1, 0)))
     needed: dict[str, dict[str, Any]] = {
         "truth": {"points": [[3000, 4]], "truth": [[4, 3000]]},
         "heat": {"points": [[3000, 4]]},
     }
-    object.__setattr__(long, "evidence", hand_made_evidence())
-    picture = long.draw(style=style, **needed.get(style, {}))
+    picture = draw(long, style=style, **needed.get(style, {}))
     assert picture.width <= 3 * (WIDEST + GAP)
     assert picture.height <= HEIGHT + 120
-
-
-def hand_made_evidence() -> Any:
-    """Stands for evidence that any cell fits alike."""
-    import torch
-
-    class Alike:
-        def scores(self, rows: slice, columns: slice) -> torch.Tensor:
-            return torch.full((16, 16), 0.5)
-
-    return Alike()
 
 
 @pytest.mark.parametrize(
@@ -203,14 +233,14 @@ def hand_made_evidence() -> Any:
         (None, {"style": "truth"}, "needs source points and where they belong in the target"),
         ([[1, 2]], {"style": "truth"}, "needs source points and where they belong"),
         (None, {"style": "truth", "truth": [[1, 2]]}, "needs source points and where they belong"),
-        ([[1, 2]], {"style": "truth", "truth": [[1, 2], [3, 4]]}, "1 points, 2 true places"),
-        ([[1, 2]], {"style": "truth", "truth": [[1, np.nan]]}, "true place 1 is (1.0, nan)"),
-        ([[1, 2]], {"style": "truth", "truth": [1, 2]}, "true places have shape (2,); wanted (K, 2)"),
-        ([[1, 2]], {"style": "truth", "truth": "here"}, "true places must be numbers"),
+        ([[1, 2]], {"style": "truth", "truth": [[1, 2], [3, 4]]}, "1 points, 2 true locations"),
+        ([[1, 2]], {"style": "truth", "truth": [[1, np.nan]]}, "true location 1 is (1.0, nan)"),
+        ([[1, 2]], {"style": "truth", "truth": [1, 2]}, "true locations have shape (2,); wanted (K, 2)"),
+        ([[1, 2]], {"style": "truth", "truth": "here"}, "true locations must be numbers"),
         ([[1, 2]], {"style": "truth", "truth": [[1, 2]], "threshold": 0}, "threshold 0: wanted pixels"),
         ([[1, 2]], {"style": "truth", "truth": [[1, 2]], "threshold": np.nan}, "more than 0"),
-        ([[1, 2]], {"truth": [[1, 2]]}, "style 'lines' shows no true places; choose style 'truth'"),
-        ([[1, 2]], {"style": "heat", "truth": [[1, 2]]}, "style 'heat' shows no true places"),
+        ([[1, 2]], {"truth": [[1, 2]]}, "style 'lines' shows no true locations; choose style 'truth'"),
+        ([[1, 2]], {"style": "heat", "truth": [[1, 2]]}, "style 'heat' shows no true locations"),
         (None, {"threshold": 5}, "style 'lines' has no threshold"),
         (
             None,
@@ -219,15 +249,13 @@ def hand_made_evidence() -> Any:
         ),
         ([[1, 2], [3, 4]], {"style": "heat"}, "exactly one in points, not 2"),
         ([], {"style": "heat"}, "exactly one in points, not 0"),
-        ([[1, 2]], {"style": "heat"}, "this match holds no evidence for scores"),
         ([[1, 2], [3, 4]], {"style": "warp"}, "a warp needs at least 3 points"),
         ([[65, 2]], {"style": "flow"}, "outside the source photo"),
     ],
 )
 def test_what_does_not_go_together(points: Any, options: dict[str, Any], complaint: str) -> None:
-    same = hand_made((64, 64), blank(64, 64), blank(64, 64))
     with pytest.raises(InputError) as raised:
-        same.draw(points, **options)
+        draw(same(), points, **options)
     assert complaint in str(raised.value)
     assert "\n" not in str(raised.value)
 

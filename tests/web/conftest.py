@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
 import pytest
-import uvicorn
 from benchmarks.web_client import Client
 
 import dhpf
 from dhpf.web.app import build_app
+from dhpf.web.connections import build_server
 from dhpf.web.guard import Hosts
 from dhpf.web.limits import Limits
 from dhpf.web.models import Models
@@ -30,12 +30,24 @@ class Given(Models):
         return self.given
 
 
+class Slow(Given):
+    """A matcher that does not come before it is let."""
+
+    def __init__(self, matcher: dhpf.Matcher) -> None:
+        super().__init__(matcher)
+        self.started, self.free = threading.Event(), threading.Event()
+
+    def matcher(self, name: str) -> dhpf.Matcher:
+        self.started.set()
+        assert self.free.wait(30)
+        return self.given
+
+
 @contextmanager
 def served(models: Models, limits: Limits | None, hosts: Hosts | None = None) -> Iterator[str]:
     """The address of a page, for as long as it is served."""
     with listen("127.0.0.1", 0) as listener:
-        app = build_app(models, hosts, limits)
-        server = uvicorn.Server(uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=2))
+        server = build_server(build_app(models, hosts, limits), limits)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:

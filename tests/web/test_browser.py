@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from benchmarks.web_process import browser, missing_for_browser, running_server
+from PIL import Image
 
 import dhpf
+from dhpf.viz.colours import colours
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -46,6 +50,9 @@ class Visit:
     """The opened page."""
 
     def __init__(self, driver: Chrome, address: str) -> None:
+        driver.get("about:blank")  # the visitor before may still have asked something
+        driver.execute_cdp_cmd("Network.clearBrowserCookies", {})
+        driver.get_log("browser")
         driver.get(address)
         self.driver = driver
         self.wait("document.querySelectorAll('#samples button').length === 3")
@@ -71,15 +78,34 @@ class Visit:
 
     def upload(self, source: Path, target: Path) -> None:
         self.find("#source input[type=file]").send_keys(str(source))
-        self.wait("document.querySelector('#message').textContent.startsWith('Now choose the target')")
+        self.wait_for_message("Now choose the target")
         self.find("#target input[type=file]").send_keys(str(target))
-        self.wait("document.querySelector('#message').textContent.startsWith('Matched')")
+        self.wait_for_message("Matched")
+        self.wait_for_photos()
+
+    def sample(self) -> None:
+        self.find("#samples button").click()
+        self.wait_for_message("Matched")
+        self.wait_for_photos()
+
+    def wait_for_message(self, start: str) -> None:
+        self.wait(f"document.querySelector('#message').textContent.startsWith('{start}')")
+
+    def wait_for_photos(self) -> None:
         self.wait(
             "[...document.querySelectorAll('#stage .photo > img:first-of-type')].every(i => i.naturalWidth)"
         )
 
+    def style_source(self, **style: object) -> None:
+        self.script("Object.assign(document.querySelector('#source .photo').style, arguments[0])", style)
+
+    def table(self) -> list[list[float]]:
+        """What is written about the points: number, source x and y, target x and y, confidence."""
+        rows = self.driver.find_elements("css selector", "tbody tr")
+        return [[float(word) for word in re.findall(r"[-\d.]+", row.text)] for row in rows]
+
     def shown(self, side: str) -> np.ndarray:
-        """Where the points are on the screen, (K, 2), as shares of the photo that is shown."""
+        """Where the points are on the screen, (K, 2), as fractions of the photo that is shown."""
         centres = self.script(
             "[...document.querySelectorAll(`#overlay .point[data-side=${arguments[0]}]`)]"
             ".sort((a, b) => a.dataset.index - b.dataset.index).map((point) => {"
@@ -91,6 +117,16 @@ class Visit:
         )
         return np.array(centres, float).reshape(-1, 2)
 
+    def fills(self, side: str) -> list[str]:
+        """The colours of the points, in their order."""
+        fills: list[str] = self.script(
+            "[...document.querySelectorAll(`#overlay .point[data-side=${arguments[0]}]`)]"
+            ".sort((a, b) => a.dataset.index - b.dataset.index)"
+            ".map((point) => point.querySelector('circle[fill]').getAttribute('fill'))",
+            side,
+        )
+        return fills
+
     def wait_for_points(self, count: int) -> None:
         self.wait(f"document.querySelectorAll('#overlay .point[data-side=target]').length === {count}")
 
@@ -100,7 +136,7 @@ class Visit:
 
 
 def click(visit: Visit, x: float, y: float) -> None:
-    """Click a share of the source photo, from its top left."""
+    """Click at a fraction of the source photo, from its top left."""
     from selenium.webdriver import ActionChains
 
     photo = visit.find("#source .photo")
@@ -109,12 +145,27 @@ def click(visit: Visit, x: float, y: float) -> None:
     ActionChains(visit.driver).move_to_element_with_offset(photo, right, down).click().perform()
 
 
-def check_against(match: dhpf.Match, visit: Visit, share: float = 0.006) -> np.ndarray:
+def click_screen(visit: Visit, x: int, y: int) -> None:
+    """Click at a pixel of what is seen of the page."""
+    from selenium.webdriver import ActionChains
+
+    actions = ActionChains(visit.driver)
+    actions.w3c_actions.pointer_action.move_to_location(x, y)
+    actions.click().perform()
+
+
+def source_box(visit: Visit) -> tuple[float, float, float, float]:
+    """Left, top, width and height of the source photo on the screen."""
+    box = "document.querySelector('#source img').getBoundingClientRect()"
+    left, top, width, height = visit.script(f"(({{ x, y, width, height }}) => [x, y, width, height])({box})")
+    return left, top, width, height
+
+
+def check_against(match: dhpf.Match, visit: Visit, fraction: float = 0.006) -> np.ndarray:
     """What is shown on the target is the transfer of what is shown on the source."""
-    points = visit.shown("source") * match.source.size
-    np.testing.assert_allclose(
-        visit.shown("target"), match.transfer(points) / match.target.size, rtol=0, atol=share
-    )
+    points = visit.shown("source") * match.source.size - 0.5
+    found = (match.transfer(points) + 0.5) / match.target.size
+    np.testing.assert_allclose(visit.shown("target"), found, rtol=0, atol=fraction)
     return points
 
 
@@ -125,10 +176,10 @@ def test_upload_two_photos_and_click(desktop: Chrome, address: str, match: dhpf.
         click(visit, *place)
         visit.wait_for_points(count)
     points = check_against(match, visit)
-    np.testing.assert_allclose(points / 256, [(0.344, 0.36), (0.66, 0.36), (0.5, 0.6)], atol=0.004)
-    rows = [row.text.replace("\n", " ").split() for row in desktop.find_elements("css selector", "tbody tr")]
-    confidences = [float(row[5]) for row in rows]
-    np.testing.assert_allclose(confidences, match.confidence_at(points), atol=0.02)
+    np.testing.assert_allclose(points / 256, [(0.344, 0.36), (0.66, 0.36), (0.5, 0.6)], atol=0.006)
+    np.testing.assert_allclose([row[5] for row in visit.table()], match.confidence_at(points), atol=0.02)
+    fills = [[int(part) for part in re.findall(r"\d+", fill)] for fill in visit.fills("target")]
+    np.testing.assert_allclose(fills, colours(match.confidence_at(points)), atol=6)  # of a scale from 0 to 1
     assert "2, 7, 11, 12, 15" in visit.find("#layers p").text
     times = visit.script(
         "performance.getEntriesByType('resource').filter(e => e.name.endsWith('/points'))"
@@ -145,8 +196,7 @@ def test_views_models_and_downloads(desktop: Chrome, address: str, match: dhpf.M
         "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)}
     )
     visit = Visit(desktop, address)
-    visit.find("#samples button").click()
-    visit.wait("document.querySelector('#message').textContent.startsWith('Matched')")
+    visit.sample()
     visit.find("#suggest").click()
     visit.wait_for_points(12)
     check_against(match, visit)
@@ -168,6 +218,14 @@ def test_views_models_and_downloads(desktop: Chrome, address: str, match: dhpf.M
     row, column = divmod(brightest // 4, 61)
     scores = match.scores(match.keypoints()[0])
     assert scores[row, column] > 0.98 * scores.max()
+    left, top, width, height = visit.script(
+        "(() => { const [heat, photo] = ['#heat', '#target .photo img']"
+        ".map(each => document.querySelector(each).getBoundingClientRect());"
+        " return [(heat.x - photo.x) / photo.width, (heat.y - photo.y) / photo.height,"
+        " heat.width / photo.width, heat.height / photo.height]; })()"
+    )
+    # The first cell, of 4 x 4 pixels of the network's input of 240 x 240, lies around the first pixel.
+    np.testing.assert_allclose([left, top, width, height], np.array([-1.5, -1.5, 244, 244]) / 240, atol=1e-4)
     split = visit.find("#slider input")
     visit.find("#views input[value=warp] + span").click()
     split.send_keys("\ue012" * 20)  # arrow left
@@ -212,19 +270,19 @@ def test_keyboard_alone(desktop: Chrome, address: str, match: dhpf.Match) -> Non
 
     tab_to("#samples button")
     press(Keys.ENTER)
-    visit.wait("document.querySelector('#message').textContent.startsWith('Matched')")
+    visit.wait_for_message("Matched")
     tab_to("#source input[type=file]")
     tab_to("#source .photo")
     press(*[Keys.ARROW_LEFT] * 8, *[Keys.ARROW_UP] * 7, Keys.ENTER)
     visit.wait_for_points(1)
     points = check_against(match, visit)
-    np.testing.assert_allclose(points / 256, [(0.5 - 8 * 0.02, 0.5 - 7 * 0.02)], atol=0.003)
-    assert visit.message().startswith("Point 1: 87.0, 92.2 lies at")
+    np.testing.assert_allclose(points, [(127.5 - 8 * 5.12, 127.5 - 7 * 5.12)], atol=0.5)
+    assert visit.message().startswith("Point 1: 86.5, 91.7 lies at")
     press(*[Keys.ARROW_RIGHT] * 3, Keys.ENTER)
     visit.wait_for_points(2)
     press(Keys.DELETE)
     visit.wait_for_points(1)
-    for selector in ("#suggest", "#undo", "#clear", "#png", "#json", "#forget"):
+    for selector in ("#swap", "#suggest", "#undo", "#clear", "#png", "#json", "#forget"):
         tab_to(selector)
     names = visit.script(
         "[...document.querySelectorAll('button, input, select, [tabindex]')]"
@@ -256,6 +314,116 @@ def test_a_phone(address: str, match: dhpf.Match) -> None:
         visit.no_complaints()
 
 
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_click_that_slips_is_no_drag_of_the_photo(desktop: Chrome, address: str, side: str) -> None:
+    """Browsers drag images, and hand them to the page as files: an upload, with which all points are lost."""
+    from selenium.webdriver import ActionChains
+
+    visit = Visit(desktop, address)
+    visit.sample()
+    click(visit, 0.3, 0.3)
+    visit.wait_for_points(1)
+    names = [visit.find(f"#{each} .name").text for each in ("source", "target")]
+    slip = ActionChains(desktop).move_to_element_with_offset(visit.find(f"#{side} .photo"), 0, 60)
+    slip.click_and_hold().move_by_offset(3, 2).move_by_offset(3, 2).move_by_offset(2, 2).release().perform()
+    count = 2 if side == "source" else 1
+    visit.wait_for_points(count)
+    ActionChains(desktop).drag_and_drop(visit.find("#source img"), visit.find("#target img")).perform()
+    visit.find("#suggest").click()  # a drop would have been taken by then
+    visit.wait_for_points(12)
+    assert [visit.find(f"#{each} .name").text for each in ("source", "target")] == names
+    puts = visit.script("performance.getEntriesByType('resource').filter(e => /photos.source/.test(e.name))")
+    assert puts == []
+    visit.no_complaints()
+
+
+def marked(path: Path, size: tuple[int, int], pixel: tuple[int, int]) -> None:
+    """A dark photo with a light square of 3 x 3 pixels around one."""
+    photo = np.full((size[1], size[0], 3), 20, np.uint8)
+    photo[pixel[1] - 1 : pixel[1] + 2, pixel[0] - 1 : pixel[0] + 2] = 250
+    Image.fromarray(photo).save(path)
+
+
+@pytest.mark.parametrize("pixel", [(1, 1), (7, 30), (58, 38), (40, 3)], ids=str)
+def test_a_click_on_a_pixel_gives_its_coordinates(
+    desktop: Chrome, address: str, tmp_path: Path, pixel: tuple[int, int]
+) -> None:
+    """Wherever a marked pixel is seen on the screen, a click there says where it is in the photo."""
+    path = tmp_path / "marked.png"
+    marked(path, (60, 40), pixel)
+    visit = Visit(desktop, address)
+    visit.upload(path, dhpf.sample("cheetah"))
+    visit.style_source(borderRadius=0)
+    with Image.open(io.BytesIO(visit.find("#source .photo").screenshot_as_png)) as screen:
+        light = np.asarray(screen.convert("L"), float)
+    light[light < 128] = 0
+    seen = [(light.sum(axis) * np.arange(light.shape[1 - axis])).sum() / light.sum() for axis in (0, 1)]
+    left, top, width, _ = source_box(visit)
+    click_screen(visit, round(left + seen[0] + 0.5), round(top + seen[1] + 0.5))
+    visit.wait_for_points(1)
+    ((_, *point, _, _, _),) = visit.table()
+    np.testing.assert_allclose(point, pixel, atol=60 / width + 0.06)  # a pixel of the screen, and rounding
+
+
+def test_clicks_at_the_centres_of_pixels_are_exact(desktop: Chrome, address: str, tmp_path: Path) -> None:
+    """Shown eight times as large, every pixel has its centre at a corner of four pixels of the screen."""
+    path = tmp_path / "marked.png"
+    marked(path, (60, 40), (30, 20))
+    visit = Visit(desktop, address)
+    visit.upload(path, dhpf.sample("cheetah"))
+    visit.style_source(position="fixed", left=0, top=0, width="480px", zIndex=9)
+    left, top, width, height = source_box(visit)
+    assert (left, top, width, height) == (0, 0, 480, 320)
+    pixels = [(0, 0), (59, 39), (59, 0), (17, 23), (30, 20)]
+    for count, (x, y) in enumerate(pixels, start=1):
+        click_screen(visit, 8 * x + 4, 8 * y + 4)
+        visit.wait_for_points(count)
+    assert [tuple(row[1:3]) for row in visit.table()] == pixels
+    np.testing.assert_allclose(visit.shown("source") * [60, 40] - 0.5, pixels, atol=0.02)
+
+
+def test_swap(desktop: Chrome, address: str, matcher: dhpf.Matcher) -> None:
+    visit = Visit(desktop, address)
+    visit.sample()
+    click(visit, 0.344, 0.36)
+    visit.wait_for_points(1)
+    ((_, *_, x, y, _),) = visit.table()
+    visit.find("#swap").click()
+    visit.wait("document.querySelector('#source .name').textContent.startsWith('cheetah_cub')")
+    visit.wait_for_message("Matched")
+    visit.wait_for_photos()
+    visit.wait_for_points(1)
+    ((_, *source, _, _, _),) = visit.table()
+    assert source == [x, y]  # the points go along
+    check_against(matcher.match(dhpf.sample("cheetah_cub"), dhpf.sample("cheetah")), visit)
+    visit.no_complaints()
+
+
+def test_loading_the_page_again_loses_nothing(desktop: Chrome, address: str, match: dhpf.Match) -> None:
+    visit = Visit(desktop, address)
+    visit.find("#model").send_keys("hpf-resnet50-searched")
+    visit.sample()
+    for count, place in enumerate([(0.344, 0.36), (0.66, 0.36)], start=1):
+        click(visit, *place)
+        visit.wait_for_points(count)
+    before = visit.table()
+    visit.find("#views input[value=warp] + span").click()
+    desktop.refresh()
+    visit.wait_for_message("Matched")
+    visit.wait_for_photos()
+    visit.wait_for_points(2)
+    assert visit.table() == before
+    visit.wait("document.querySelector('#warped').naturalWidth === 465")
+    assert visit.script("document.querySelector('#model').value") == "hpf-resnet50-searched"
+    click(visit, 0.5, 0.6)
+    visit.wait_for_points(3)
+    visit.find("#forget").click()
+    visit.wait("document.querySelector('#source .empty')?.checkVisibility()")
+    visit.wait("document.querySelectorAll('#samples button').length === 3")
+    assert visit.table() == []
+    visit.no_complaints()
+
+
 def test_two_photos_dropped_at_once(desktop: Chrome, address: str, match: dhpf.Match) -> None:
     visit = Visit(desktop, address)
     files = [base64.b64encode(dhpf.sample(name).read_bytes()).decode() for name in ("cheetah", "cheetah_cub")]
@@ -268,7 +436,7 @@ def test_two_photos_dropped_at_once(desktop: Chrome, address: str, match: dhpf.M
         "  new DragEvent('drop', { dataTransfer: dropped, bubbles: true, cancelable: true }));",
         files,
     )
-    visit.wait("document.querySelector('#message').textContent.startsWith('Matched')")
+    visit.wait_for_message("Matched")
     assert visit.find("#source .name").text == "0.jpg, 256 \u00d7 256"
     click(visit, 0.344, 0.36)
     visit.wait_for_points(1)

@@ -34,6 +34,7 @@ def test_errors_come_before_anything_is_served(command: Command, tmp_path: Path)
 
 def test_without_the_extra_it_names_the_cure(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "uvicorn", None)
+    monkeypatch.delitem(sys.modules, "dhpf.web.connections", raising=False)  # another test may have loaded it
     assert command("web") == Ran(2, "", "dhpf: error: the page needs uvicorn: pip install 'dhpf[web]'\n")
 
 
@@ -43,12 +44,12 @@ def test_without_the_extra_it_names_the_cure(command: Command, monkeypatch: pyte
 def test_others_are_let_in_only_with_a_warning(
     command: Command, monkeypatch: pytest.MonkeyPatch, host: str, warned: bool
 ) -> None:
-    def serve(*given: Any) -> None:
-        given[-1]("http://there")
+    def serve(*given: Any, ready: Callable[[str], None], **more: Any) -> None:
+        ready("http://there")
 
     monkeypatch.setattr("dhpf.cli.web.serve", serve)
     ran = command("web", "--host", host)
-    assert (ran.code, ran.out) == (0, "open http://there (Ctrl+C stops it)\n")
+    assert (ran.code, ran.out) == (0, "open http://there (Ctrl+C stops it)\nstopped\n")
     assert ("everyone who can reach this machine can use the page" in ran.err) == warned
 
 

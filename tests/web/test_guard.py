@@ -19,7 +19,7 @@ def test_sessions_are_apart(client: Client) -> None:
     for visitor in (other, nobody, forger):
         cookie = visitor.cookie
         for method, path, content in (
-            ("GET", f"/api/photos/source/{photos['source']['id']}", None),
+            ("GET", f"/api/photos/{photos['source']['id']}", None),
             ("POST", f"{where}/points", {"points": [[1, 1]]}),
             ("POST", f"{where}/heat", {"points": [[1, 1]]}),
             ("POST", f"{where}/picture", {"view": "lines", "points": []}),
@@ -28,6 +28,7 @@ def test_sessions_are_apart(client: Client) -> None:
         ):
             assert visitor.send(method, path, content).status in (404, 409), path
         assert visitor.match(photos).status in (404, 409)
+        assert str(photos["source"]["id"]) not in visitor.send("GET", "/api/setup").body.decode()
         assert visitor.cookie == cookie
     assert forger.sample("cats") and forger.cookie != f"{str(client.cookie).split('=')[0]}={'x' * 43}"
     assert client.send("POST", f"{where}/points", {"points": [[1, 1]]}).status == 200
@@ -56,7 +57,8 @@ def test_cookies_cannot_be_guessed_nor_read_by_scripts(client: Client) -> None:
         "/etc/passwd",
         "/static/page.js",
         "/page.js%00",
-        "/api/photos/source/..%2f..%2fserver.py",
+        "/api/samples/..%2fcats",
+        "/api/photos/..%2f..%2fserver.py",
     ],
 )
 def test_no_path_leads_out(client: Client, path: str) -> None:
@@ -72,6 +74,7 @@ def test_no_path_leads_out(client: Client, path: str) -> None:
         ("/", "text/html; charset=utf-8"),
         ("/page.css", "text/css; charset=utf-8"),
         ("/page.js", "text/javascript; charset=utf-8"),
+        ("/drawing.js", "text/javascript; charset=utf-8"),
         ("/icon.svg", "image/svg+xml"),
     ],
 )

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import threading
-import time
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from benchmarks.web_client import Answer, Client
@@ -126,44 +123,6 @@ def exchange(client: Client, sent: bytes) -> bytes:
         while not received.endswith(b"}"):
             received += connection.recv(65536)
         return received
-
-
-class Slow(Given):
-    """A matcher that does not come before it is let."""
-
-    def __init__(self, matcher: dhpf.Matcher) -> None:
-        super().__init__(matcher)
-        self.started, self.free = threading.Event(), threading.Event()
-
-    def matcher(self, name: str) -> dhpf.Matcher:
-        self.started.set()
-        assert self.free.wait(30)
-        return self.given
-
-
-def test_busy(serve: Serve, quick: dhpf.Matcher) -> None:
-    """While one match runs and one waits, a third is told to come back; clicks are still answered."""
-    models = Slow(quick)
-    models.free.set()
-    address = serve(models=models, limits=Limits(jobs=2))
-    visitors = [Client(address) for _ in range(4)]
-    clicking = f"{visitors[0].matched_sample('cats')}/points"
-    photos = [visitor.sample("cheetahs") for visitor in visitors[1:]]
-    models.started.clear()
-    models.free.clear()
-    with ThreadPoolExecutor() as threads:
-        running = threads.submit(visitors[1].match, photos[0])
-        assert models.started.wait(10)
-        waiting = threads.submit(visitors[2].match, photos[1])
-        time.sleep(0.3)  # for the second to arrive
-        answer = visitors[3].match(photos[2])
-        refused(answer, 503, "busy with other photos; try again in a few seconds")
-        assert int(answer.headers["Retry-After"]) > 0
-        refused(visitors[3].upload("source", png(60, 40)), 503, "busy")
-        assert visitors[0].send("POST", clicking, {"points": [[1, 1]]}).server_ms < 100
-        models.free.set()
-        assert (running.result().status, waiting.result().status) == (200, 200)
-    assert visitors[3].match(photos[2]).status == 200
 
 
 def test_what_fails_inside_is_not_shown(serve: Serve, quick: dhpf.Matcher) -> None:

@@ -6,6 +6,8 @@ import io
 import json
 import statistics
 import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +16,12 @@ from benchmarks.web_client import Client
 from PIL import Image
 
 import dhpf
-from dhpf.model.models import DEFAULT_MODEL
-from dhpf.model.network import DHPF
+from dhpf.methods.dhpf import DHPF
+from dhpf.viz.colours import SCALE
 from dhpf.web.sessions import VIEW_SIDE
+from dhpf.zoo import DEFAULT_MODEL
 from tests.conftest import texture
-from tests.web.conftest import Given, Serve
+from tests.web.conftest import Given, Serve, Slow
 
 POINTS = [[88, 92], [168.5, 90.25], [0, 0], [256, 256]]
 
@@ -52,7 +55,43 @@ def test_setup_names_what_can_be_chosen(client: Client) -> None:
     setup = client.send("GET", "/api/setup").json
     assert [model["name"] for model in setup["models"] if model["default"]] == [DEFAULT_MODEL]
     assert setup["samples"] == ["cheetahs", "cats", "big-cats"]
-    assert setup["scale"][0] == [0, 40, 95]  # what drawings use, too
+    assert setup["scale"] == SCALE.tolist()  # what drawings use, too
+
+
+def test_sample_pairs_have_a_picture(client: Client) -> None:
+    """Both photos side by side, each cut to a square."""
+    seen = picture(client.send("GET", "/api/samples/cheetahs").body).astype(float)
+    side = len(seen)
+    assert seen.shape == (side, 2 * side, 3)
+    for name, half in (("cheetah", seen[:, :side]), ("cheetah_cub", seen[:, side:])):
+        with Image.open(dhpf.sample(name)) as photo:
+            shorter = min(photo.size)
+            left, top = (photo.width - shorter) / 2, (photo.height - shorter) / 2
+            square = photo.convert("RGB").resize((side, side), box=(left, top, left + shorter, top + shorter))
+        assert np.abs(half - np.asarray(square, float)).mean() < 6  # JPEG
+    answer = client.send("GET", "/api/samples/dogs")
+    assert (answer.status, answer.json["error"][:21]) == (400, "no sample pair 'dogs'")
+
+
+def test_what_was_chosen_is_told_again(client: Client) -> None:
+    """So that loading the page again loses nothing."""
+    setup = client.send("GET", "/api/setup").json
+    assert (setup["photos"], setup["match"]) == ({}, None)
+    photos = client.sample("cheetahs")
+    setup = client.send("GET", "/api/setup").json
+    assert (setup["photos"], setup["match"]) == (photos, None)
+    match = client.match(photos).json
+    assert client.send("GET", "/api/setup").json["match"] == match
+
+
+def test_photos_can_be_swapped(client: Client, quick: dhpf.Matcher) -> None:
+    photos = client.sample("cheetahs")
+    client.match(photos)
+    swapped = {"source": photos["target"], "target": photos["source"]}
+    where = f"/api/match/{client.match(swapped).json['match']}"
+    match = quick.match(dhpf.sample("cheetah_cub"), dhpf.sample("cheetah"))
+    assert client.send("POST", f"{where}/points", {"points": POINTS}).json == match.to_dict(POINTS)
+    assert client.send("GET", "/api/setup").json["photos"] == swapped
 
 
 def test_points_of_a_sample_pair(client: Client, expected: dhpf.Match) -> None:
@@ -107,7 +146,7 @@ def test_large_photos_are_shown_smaller_and_measured_in_their_own_pixels(
     files = {"source": enlarged("cheetah", 2600, 1300), "target": enlarged("cheetah_cub", 60, 1700)}
     photos = {side: client.upload(side, data).json[side] for side, data in files.items()}
     assert (photos["source"]["width"], photos["source"]["height"]) == (2600, 1300)
-    shown = picture(client.send("GET", f"/api/photos/source/{photos['source']['id']}").body)
+    shown = picture(client.send("GET", f"/api/photos/{photos['source']['id']}").body)
     assert shown.shape == (VIEW_SIDE // 2, VIEW_SIDE, 3)
     where = f"/api/match/{client.match(photos).json['match']}"
     points = [[2600, 1300], [1234.5, 77]]
@@ -142,7 +181,7 @@ def test_a_photo_replaced_takes_its_match_along(client: Client) -> None:
         "this match is no longer kept; match the photos again",
     )
     assert client.match(photos).status == 409  # of another window, say
-    assert client.send("GET", f"/api/photos/target/{photos['target']['id']}").status == 404
+    assert client.send("GET", f"/api/photos/{photos['target']['id']}").status == 404
     assert client.match({**photos, **fresh}).status == 200
 
 
@@ -152,6 +191,33 @@ def test_forgetting(client: Client) -> None:
     assert client.send("DELETE", "/api/session").status == 204
     client.cookie = before
     assert client.send("POST", f"{where}/points", {"points": []}).status == 404
+
+
+@pytest.mark.parametrize("what", ["forgotten", "replaced"])
+def test_photos_that_go_while_their_match_waits(serve: Serve, quick: dhpf.Matcher, what: str) -> None:
+    """What waits for its turn holds no photos, and does not bring them back."""
+    models = Slow(quick)
+    address = serve(models=models)
+    first, second = Client(address), Client(address)
+    photos = {visitor: visitor.sample("cats") for visitor in (first, second)}
+    with ThreadPoolExecutor() as threads:
+        running = threads.submit(first.match, photos[first])
+        assert models.started.wait(10)
+        if what == "forgotten":
+            waiting, cookie = threads.submit(second.match, photos[second]), second.cookie
+            time.sleep(0.3)
+            assert second.send("DELETE", "/api/session").status == 204
+            second.cookie = cookie
+        else:
+            fresh = threads.submit(second.sample, "cheetahs")
+            time.sleep(0.3)
+            waiting = threads.submit(second.match, photos[second])
+        models.free.set()
+        assert running.result().status == 200
+        arrived_first = [200] if what == "replaced" else []
+        assert waiting.result().status in [404, 409, *arrived_first]
+    if what == "replaced":
+        assert second.send("GET", "/api/setup").json["photos"] == fresh.result()
 
 
 def test_a_click_takes_the_server_far_less_than_100_ms(serve: Serve, matcher: dhpf.Matcher) -> None:
@@ -164,7 +230,7 @@ def test_a_click_takes_the_server_far_less_than_100_ms(serve: Serve, matcher: dh
 
 
 def test_gates_say_how_sure_they_were(serve: Serve, quick: dhpf.Matcher) -> None:
-    gated = dhpf.Matcher(DHPF(quick.network.backbone).folded(), "gated", size=64)
+    gated = dhpf.Matcher(DHPF(quick.method.backbone).for_inference(), "gated", size=64)
     client = Client(serve(models=Given(gated)))
     answer = client.match(client.sample("cheetahs")).json
     match = gated.match(dhpf.sample("cheetah"), dhpf.sample("cheetah_cub"))

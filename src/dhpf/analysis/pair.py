@@ -1,37 +1,42 @@
-"""One pair under the microscope: its layers, how sure the gates were, and what other choices would change.
+"""One pair, layer by layer: is it on, how sure was its gate, and what would the other choice change?
 
-L layers  N cells of the source grid  K points
+L layers  K points
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from ..backbones.base import extract
 from ..errors import InputError
-from ..evaluate.progress import shown
-from ..images import ImageLike
+from ..images import ImageLike, to_input
 from ..match import Match
-from ..matcher import Matcher, PhotoFeatures
-from ..model.matching import match_cells
-from ..model.network import HPF, HyperpixelFlow
+from ..matcher import Matcher
+from ..methods.base import Method
+from ..methods.dhpf import DHPF
+from ..methods.hpf import HPF
+from ..model.gating import NEGLIGIBLE, LayerDecisions
 from ..points import Points, check_points
+from ..progress import shown
 
 LEFT_OUT, FORCED_IN = "left out", "forced in"
+LATTICE = 64  # pixels a side, over the whole source, that stand for all
 
 
 class Change(NamedTuple):
     """What another choice of layers does to the matches."""
 
-    displacement: float  # mean distance by which the transferred points move, in pixels of the target photo
-    changed: float  # share of the source cells whose best target is another one
-    confidence: float  # mean confidence over the source cells, less what it was
+    points: float  # mean distance by which the followed points move, in pixels of the target
+    pixels: float  # the same of pixels all over the source
+    confidence: float  # their mean confidence, less what it was
 
 
 @dataclass(frozen=True)
@@ -39,15 +44,12 @@ class LayerEffect:
     """One layer of one pair."""
 
     layer: int
-    channels: int  # of the backbone's block
     on: bool
     probability: float | None  # of its gate to be on; None without gates
-    change: (
-        Change | None
-    )  # if a layer that is on is left out, or another is forced in; None if it is the only one
+    change: Change | None  # if it is left out (when on) or forced in; None: the only one cannot be left out
 
     @property
-    def what(self) -> str:
+    def tried(self) -> str:
         """Which change that is."""
         return LEFT_OUT if self.on else FORCED_IN
 
@@ -57,125 +59,71 @@ class PairStudy:
     """A pair, its match, and the effect of every layer."""
 
     match: Match
-    points: Points  # (K, 2), x then y, in pixels of the source photo
+    points: Points  # (K, 2) that were followed, x then y, in pixels of the source
     effects: tuple[LayerEffect, ...]  # of all L layers
 
-    @property
-    def confidence(self) -> float:
-        """Mean confidence over the source cells."""
-        return float(self.match.cell_confidence.mean())
 
-    def to_dict(self) -> dict[str, Any]:
-        """As plain data."""
-        return {
-            **self.match.to_dict(self.points),
-            "mean_cell_confidence": round(self.confidence, 6),
-            "effects": [
-                {
-                    "layer": effect.layer,
-                    "channels": effect.channels,
-                    "on": effect.on,
-                    "gate_probability": None if effect.probability is None else round(effect.probability, 6),
-                    "tried": effect.what,
-                    **(
-                        {name: None for name in Change._fields}
-                        if effect.change is None
-                        else _rounded(effect.change)
-                    ),
-                }
-                for effect in self.effects
-            ],
-        }
-
-
-@torch.no_grad()
 def study_pair(
     matcher: Matcher, source: ImageLike, target: ImageLike, points: ArrayLike | None = None
 ) -> PairStudy:
-    """Match two photos, whole and without a closer look, then again with every single layer changed.
+    """Match two images, then again with every single layer changed.
 
     Parameters
     ----------
     source, target
         Paths, PIL images, arrays or tensors.
     points
-        Source points to follow, (K, 2), x then y, in pixels of the source photo; by default the most
-        confident ones of the match.
+        Source points to follow, (K, 2), x then y, in pixels of the source; by default those that a drawing
+        of the match would show.
     """
-    everything = Matcher(_with_all_layers(matcher.network), matcher.name, matcher.size, matcher.device)
-    a, b = everything.features(source, "source"), everything.features(target, "target")
-    chosen, probability = matcher.network.choose(a.features, b.features)
-    layers = chosen[0]
-    weights = matcher.network.weights(probability)
-    soft = None if weights is None else weights[0]
-    match = Match(
-        source=a.photo,
-        target=b.photo,
-        grids=(a.features.grid, b.features.grid),
-        size=matcher.size,
-        model=matcher.name,
-        layer_probability=None if probability is None else probability[0].cpu().numpy(),
-        **_matched(matcher, layers, a, b, soft),
-    )
+    match = matcher.match(source, target, scores=False)
+    if match.layers is None:
+        raise InputError(f"{matcher.name} chooses no layers; there is none to leave out or to force in")
     followed = match.keypoints() if points is None else check_points(points, match.source.size)
     if not len(followed):
         raise InputError("no points to follow; wanted: at least one [x, y]")
-    channels = matcher.network.backbone.channels
+    backbone, gates = matcher.method.backbone, match.layer_probability
+    a, b = (
+        extract(backbone, to_input(image, matcher.size, backbone.mean, backbone.std)[0])
+        for image in (match.source, match.target)
+    )
     effects = []
-    for layer in shown(range(len(channels)), "changing layers", len(channels)):
-        others = tuple(sorted(set(layers) ^ {layer}))
-        changed = replace(match, **_matched(matcher, others, a, b, _forced(soft, layer))) if others else None
-        effects.append(
-            LayerEffect(
-                layer,
-                channels[layer],
-                layer in layers,
-                None if match.layer_probability is None else float(match.layer_probability[layer]),
-                None if changed is None else compare(match, changed, followed),
-            )
-        )
+    for layer in shown(range(len(backbone.channels)), "changing layers", len(backbone.channels)):
+        change = None
+        others = sorted(set(match.layers) ^ {layer})
+        if others:
+            found = using(matcher.method, others).match(a, b, matrix_bytes=matcher.matrix_bytes)
+            change = compare(match, replace(match, cells=found.flow), followed)
+        probability = None if gates is None else float(gates[layer])
+        effects.append(LayerEffect(layer, layer in match.layers, probability, change))
     return PairStudy(match, followed, tuple(effects))
 
 
 def compare(before: Match, after: Match, points: Points) -> Change:
-    """What has changed between two matches of the same photos; ``points`` (K, 2) in pixels of the source."""
-    moved = after.transfer(points) - before.transfer(points)
-    return Change(
-        float(np.hypot(moved[:, 0], moved[:, 1]).mean()),
-        float((after.best != before.best).mean()),
-        float(after.cell_confidence.mean() - before.cell_confidence.mean()),
-    )
+    """What has changed between two matches of the same images; ``points`` (K, 2) in pixels of the source."""
+    sides = (np.linspace(0, side - 1, LATTICE) for side in before.source.size)
+    pixels = np.stack(np.meshgrid(*sides), axis=-1).reshape(-1, 2)
+
+    def moved(locations: Points) -> float:
+        return float(np.linalg.norm(after.transfer(locations) - before.transfer(locations), axis=1).mean())
+
+    confidence = after.confidence_at(pixels).mean() - before.confidence_at(pixels).mean()
+    return Change(moved(points), moved(pixels), float(confidence))
 
 
-def _with_all_layers(network: HyperpixelFlow) -> HyperpixelFlow:
-    """Fixed layers compute no others; any may be forced in, so here all blocks of the backbone are kept."""
-    return (
-        HPF(network.backbone, range(len(network.backbone.channels))) if isinstance(network, HPF) else network
-    )
+def using(method: Method, layers: Sequence[int]) -> Method:
+    """The same method, but these layers are on. A soft gate that is off is fully opened."""
+    if isinstance(method, HPF):
+        return HPF(method.backbone, replace(method.config, layers=tuple(layers)))
+    if not isinstance(method, DHPF):
+        raise InputError(f"{method.name} cannot be told which layers to choose")
 
+    def decide(pooled: Sequence[Tensor]) -> LayerDecisions:
+        free = method.gates(pooled)
+        on = torch.zeros_like(free.on)
+        on[:, layers] = free.on[:, layers].where(free.on[:, layers] > NEGLIGIBLE, 1.0)
+        return LayerDecisions(on, free.probability)
 
-def _forced(weights: Tensor | None, layer: int) -> Tensor | None:
-    """Weights of soft gates, with one gate fully open; it matters only if the layer is used at all."""
-    if weights is None:
-        return None
-    forced = weights.clone()
-    forced[layer] = 1.0
+    forced = copy(method)
+    forced.__dict__["gates"] = decide  # of the copy alone
     return forced
-
-
-def _matched(
-    matcher: Matcher, layers: Sequence[int], a: PhotoFeatures, b: PhotoFeatures, weights: Tensor | None
-) -> dict[str, Any]:
-    """The fields of a match that depend on the layers."""
-    network = matcher.network
-    correlation = network.correlation(layers, a.features, b.features, weights)
-    cells = match_cells(correlation, network.space(a.features.size, b.features.size), matcher.matrix_bytes)
-    return {
-        "best": cells.best.cpu().numpy(),
-        "cell_confidence": cells.confidence.cpu().numpy(),
-        "layers": tuple(layers),
-    }
-
-
-def _rounded(change: Change) -> dict[str, float]:
-    return {name: round(value, 6) for name, value in change._asdict().items()}

@@ -1,71 +1,100 @@
-"""All about some models on a split, gathered: from predictions files, or from the models themselves."""
+"""What is known of each model on a split: its choices, its accuracy, its speed if that was measured.
+
+P pairs  L layers
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import InputError
 from ..evaluate.predictions import Predictions
-from ..processes import share
-from .agreement import Agreement, Incomparable, agreements
-from .categories import OTHER, group_of
-from .selection import ALL, Booleans, Floats, Quality, Selection, labels_for, quality, select
-from .timing import TIMED_PAIRS, Timing, circumstances, time_pairs
+from ..evaluate.score import MASK_METRICS, score_predictions
+from ..processes import rank_and_world_size
+from .kinds import KINDS, OTHER, kind_of
+from .timing import TIMED_PAIRS, time_pairs
 
 if TYPE_CHECKING:
     from ..data.pairs import PairDataset
+    from ..evaluate.breakdown import Summary
     from ..matcher import Matcher
 
-NOT_TIMED = (
-    "Time per pair: not measured, since predictions files do not hold it; "
-    "give models and a data set (--model, --dataset, --root) to measure it."
-)
+Floats = NDArray[np.float64]
+Booleans = NDArray[np.bool_]
+
+ALPHA = 0.1  # of the PCK that is quoted
+HEAD = ".safetensors"  # what head files end in
 
 
 @dataclass(frozen=True, eq=False)
-class Study:
-    """Models, what they chose, how good they are, and how fast if that was measured."""
+class ModelStudy:
+    """One model on one split."""
 
-    selections: tuple[Selection, ...]
-    qualities: tuple[Quality, ...]
-    agreements: tuple[Agreement, ...]
-    incomparable: tuple[Incomparable, ...]
-    timings: tuple[Timing, ...] | None = None  # one for each model; None: not measured
-    timed_with: Mapping[str, Any] | None = None
+    label: str  # different from that of every other model of the report
+    predictions: Predictions
+    accuracy: Summary | None  # whose last value is quoted
+    unscored: str = ""  # why there is none
+    milliseconds: Floats | None = None  # that each timed pair took; None: not measured
 
-    def notes(self) -> list[str]:
+    @property
+    def metric(self) -> str:
+        """What the accuracy is."""
+        return f"PCK@{ALPHA:g}" if self.predictions.kind == "keypoints" else MASK_METRICS[-1]
+
+    @property
+    def layers(self) -> Booleans | None:
+        """(P, L) true where a layer was on; None if the model chooses no layers."""
+        return self.predictions.layers
+
+    @property
+    def gates(self) -> Floats | None:
+        """(P, L) how sure each gate was to be on, or of soft gates the weight; None without gates."""
+        return self.predictions.gate_probabilities
+
+    def groups(self) -> Iterator[tuple[str, str, Booleans]]:
+        """Kind, name and pairs (P,): the categories of each kind, the kind itself, at last all pairs."""
+        categories = self.predictions.categories
+        kinds = np.array([kind_of(category) for category in categories.tolist()])
+        for kind in KINDS:
+            names = np.unique(categories[kinds == kind]).tolist()
+            yield from ((kind, name, categories == name) for name in names)
+            if len(names) > 1 and kind != OTHER:
+                yield kind, f"all {kind}", kinds == kind
+        yield "all", "all pairs", np.ones(len(categories), np.bool_)
+
+    def notes(self) -> Iterator[str]:
         """What must be read with the figures."""
-        lines = [] if self.timings else [NOT_TIMED]
-        reasons = Counter(each.reason for each in self.incomparable)
-        total = len(self.agreements) + len(self.incomparable)
-        for reason, count in reasons.items():
-            lines.append(f"Agreement: not computed for {count} of {total} pairs of models; {reason}.")
-        for selection, scored in zip(self.selections, self.qualities, strict=True):
-            if scored.summary is None:
-                lines.append(f"{scored.metric} of {selection.label}: not computed; {scored.reason}.")
-            skipped = len(selection.predictions.skipped)
-            if skipped:
-                lines.append(f"{selection.label}: {skipped} pairs of the split were skipped when predicting.")
-        names = {name for selection in self.selections for name in selection.predictions.categories.tolist()}
-        strange = sorted(name for name in names if group_of(name) == OTHER)
-        if strange:
-            lines.append(f"Neither animals, vehicles nor man-made: {', '.join(strange)}.")
-        return lines
+        if self.layers is None:
+            yield f"{self.label} chooses no layers; figures about layers leave it out."
+        if self.accuracy is None:
+            yield f"{self.label}: no {self.metric}; {self.unscored}."
+        if self.predictions.skipped:
+            yield f"{self.label}: {len(self.predictions.skipped)} pairs were skipped when predicting."
 
 
-def study_files(paths: Sequence[Path]) -> Study:
-    """Analyse predictions files."""
+def study_files(paths: Sequence[Path]) -> list[ModelStudy]:
+    """Study predictions files, one for each model."""
     if len({path.resolve() for path in paths}) < len(paths):
         raise InputError("the same predictions file is given twice; give each once")
     loaded = [Predictions.load(path) for path in paths]
-    labels = labels_for([each.model for each in loaded], paths)
-    return gather([select(*each) for each in zip(loaded, labels, paths, strict=True)])
+    for path, predictions in zip(paths, loaded, strict=True):
+        if not len(predictions):
+            raise InputError(
+                f"{path}: holds no pair and skips {len(predictions.skipped)}; nothing to analyse"
+            )
+    if all(predictions.layers is None for predictions in loaded):
+        raise InputError(f"{paths[0]}: {loaded[0].model} chooses no layers; there is nothing to draw")
+    labels = _labels([predictions.model for predictions in loaded], [str(path) for path in paths])
+    return [
+        ModelStudy(label, predictions, *_accuracy(predictions))
+        for label, predictions in zip(labels, loaded, strict=True)
+    ]
 
 
 def study_models(
@@ -74,7 +103,7 @@ def study_models(
     folder: Path,
     timed_pairs: int = TIMED_PAIRS,
     workers: int | None = None,
-) -> Study:
+) -> list[ModelStudy]:
     """Predict a split with every model, then time all of them in turn.
 
     Parameters
@@ -88,34 +117,26 @@ def study_models(
     """
     from ..evaluate.predict import predict
 
-    if share()[1] > 1:
+    if rank_and_world_size()[1] > 1:
         raise InputError(
             "analysis runs in one process; use torchrun with 'dhpf predict', then give its files"
         )
-    labels = labels_for([matcher.name for matcher in matchers])
-    if len(set(labels)) < len(labels):
+    names = [matcher.name for matcher in matchers]
+    if len(set(names)) < len(names):
         raise InputError("the same model is given twice; give each once")
-    selections = []
+    labels = _labels(names, names)
+    predicted = []
     for number, (matcher, label) in enumerate(zip(matchers, labels, strict=True), 1):
-        file = folder / f"predictions-{numbered(number, label)}.npz"
-        predicted = predict(matcher, dataset, file, workers=workers).predictions
-        if predicted is not None:  # as it is in one process
-            selections.append(select(predicted, label, file))
+        found = predict(
+            matcher, dataset, folder / f"predictions-{numbered(number, label)}.npz", workers=workers
+        )
+        predicted += [found.predictions] if found.predictions else []  # there are some, in one process
     # What one model could read, all can: the same files, the same pairs.
-    ids = selections[0].predictions.pair_ids.tolist()
-    timings = tuple(time_pairs(matchers, dataset, ids, timed_pairs))
-    return gather(selections, timings, circumstances(matchers[0]))
-
-
-def gather(
-    selections: Sequence[Selection],
-    timings: tuple[Timing, ...] | None = None,
-    timed_with: Mapping[str, Any] | None = None,
-) -> Study:
-    """Score the models and compare them with each other."""
-    found, refused = agreements(selections)
-    qualities = tuple(quality(selection.predictions) for selection in selections)
-    return Study(tuple(selections), qualities, tuple(found), tuple(refused), timings, timed_with)
+    times = time_pairs(matchers, dataset, predicted[0].pair_ids.tolist(), timed_pairs)
+    return [
+        ModelStudy(label, predictions, *_accuracy(predictions), milliseconds)
+        for label, predictions, milliseconds in zip(labels, predicted, times, strict=True)
+    ]
 
 
 def numbered(number: int, label: str) -> str:
@@ -123,71 +144,15 @@ def numbered(number: int, label: str) -> str:
     return f"{number}-" + "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in label)
 
 
-def to_dict(study: Study) -> dict[str, Any]:
-    """The study as plain data."""
-    timings: Sequence[Timing | None] = study.timings or [None] * len(study.selections)
-    return {
-        "models": [
-            _model(selection)
-            | {"quality": scored.to_dict(), "time": None if time is None else time.to_dict()}
-            for selection, scored, time in zip(study.selections, study.qualities, timings, strict=True)
-        ],
-        "agreement": [
-            {
-                "first": each.first,
-                "second": each.second,
-                "pairs": each.pairs,
-                "mean_jaccard": round(float(each.jaccard.mean()), 6),
-                "same": _numbers(each.same),
-                "correlation": _numbers(each.correlation),
-            }
-            for each in study.agreements
-        ],
-        "not_compared": [asdict(each) for each in study.incomparable],
-        "timed_with": study.timed_with,
-        "notes": study.notes(),
-    }
+def _labels(models: Sequence[str], unique: Sequence[str]) -> list[str]:
+    """The names of models, of head files without folder and ending; where two are alike, what tells them."""
+    names = [Path(model).stem if model.endswith(HEAD) else model for model in models]
+    return [label if names.count(label) == 1 else other for label, other in zip(names, unique, strict=True)]
 
 
-def _model(selection: Selection) -> dict[str, Any]:
-    about = selection.predictions
-    dimensions, full = selection.dimensions, int(selection.widths.sum())
-
-    def part(members: Booleans) -> dict[str, Any]:
-        mean = float(dimensions[members].mean())
-        return {
-            "pairs": int(members.sum()),
-            "frequency": _numbers(selection.frequency(members)),
-            "gate_probability": _numbers(selection.certainty(members)),
-            "mean_layers": round(float(selection.counts[members].mean()), 6),
-            "pairs_by_layers": selection.histogram(members).tolist(),
-            "mean_dimension": round(mean, 3),
-            "dimension_share": round(mean / full, 6),
-        }
-
-    everyone = np.ones(len(selection.layers), np.bool_)
-    return {
-        "label": selection.label,
-        "model": about.model,
-        "commit": about.commit,
-        "dataset": about.dataset,
-        "split": about.split,
-        "direction": about.direction,
-        "skipped": len(about.skipped),
-        "gated": selection.gated,
-        "channels": list(selection.channels),
-        "rho": selection.rho,
-        "full_dimension": full,
-        ALL: part(everyone),
-        "groups": {group: part(members) for group, members in selection.groups.items()},
-        "categories": {
-            name: {"group": group_of(name)} | part(members) for name, members in selection.categories.items()
-        },
-    }
-
-
-def _numbers(values: Floats | None) -> list[float | None] | None:
-    """Rounded; None for NaN, which JSON does not know."""
-    if values is None:
-        return None
-    return [None if np.isnan(value) else round(value, 6) for value in values.tolist()]
+def _accuracy(predictions: Predictions) -> tuple[Summary | None, str]:
+    """PCK at 0.1 under the data set's own protocol, of masks their IoU; or why there is none."""
+    try:
+        return score_predictions(predictions, alphas=[ALPHA]).overall, ""
+    except InputError as error:  # of a data set or direction without a protocol
+        return None, str(error)

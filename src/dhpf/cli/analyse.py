@@ -10,14 +10,13 @@ import typer
 from ..errors import InputError
 from .evaluate import Workers
 from .match import Backbone, Device, Size, parse_size
-
-WAYS = "give predictions files, or --model with --dataset and --root, or --pair A B"
+from .models import load_model
 
 
 def analyse(
     predictions: Annotated[
         Optional[list[Path]],
-        typer.Argument(metavar="[PREDICTIONS.npz]...", help="Files of 'dhpf predict', one for each model."),
+        typer.Argument(metavar="PREDICTIONS.npz", help="Files of 'dhpf predict', one for each model."),
     ] = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="The folder for the report.")] = Path("analysis"),
     model: Annotated[
@@ -48,7 +47,7 @@ def analyse(
     backbone: Backbone = None,
     workers: Workers = None,
 ) -> None:
-    """Show which layers are chosen: for each category, how many, how wide, how alike models are.
+    """Show which layers are chosen: for each category, how often, how many; and accuracy against time.
 
     From predictions files; or predict first, and measure the time per pair as well; or look at one pair:
 
@@ -59,7 +58,7 @@ def analyse(
       dhpf analyse --pair a.jpg b.jpg --model head.safetensors --out analysis
     """
     if sum(map(bool, (predictions, dataset, pair))) != 1:
-        raise InputError(WAYS)
+        raise InputError("give predictions files, or --model with --dataset and --root, or --pair A B")
     if predictions and model:
         raise InputError("predictions files name their model: give files or --model, not both")
     if dataset and root is None:
@@ -77,35 +76,34 @@ def analyse(
 
     check_matplotlib()
     if pair is not None:
-        _analyse_pair(pair, points, out, model, sides, device, backbone)
+        _analyse_pair(pair, points, out, model[0] if model else None, sides, device, backbone)
         return
     if predictions:
         from ..analysis.study import study_files
 
-        study = study_files(predictions)
+        models = study_files(predictions)
         make_folder(out)
     else:
         from ..analysis.study import study_models
         from ..analysis.timing import TIMED_PAIRS
         from ..data.registry import open_dataset
-        from ..matcher import DEFAULT_SIZE, load
-        from ..model.models import DEFAULT_MODEL
+        from ..zoo import DEFAULT_MODEL
 
         pairs = open_dataset(str(dataset), Path(root or "."), split)
         names = model or [DEFAULT_MODEL]
-        matchers = [load(name, sides or DEFAULT_SIZE, device, backbone) for name in names]
+        matchers = [load_model(name, sides, device, backbone) for name in names]
         make_folder(out)
-        study = study_models(matchers, pairs, out, timed_pairs or TIMED_PAIRS, workers)
-    written = write_report(study, out)
+        models = study_models(matchers, pairs, out, timed_pairs or TIMED_PAIRS, workers)
+    written = write_report(models, out)
     typer.echo(f"wrote {written[-1]} and {len(written) - 1} more files in {out}")
-    print_overview(study, Console())
+    print_overview(models, Console())
 
 
 def _analyse_pair(
     pair: tuple[Path, Path],
     points: Path | None,
     out: Path,
-    model: list[str] | None,
+    model: str | None,
     sides: tuple[int, int] | None,
     device: str,
     backbone: Path | None,
@@ -118,14 +116,12 @@ def _analyse_pair(
 
     source, target = (read_image(path) for path in pair)
     given = check_points(read_points(points), source.size) if points else None
-    make_folder(out)
 
     from ..analysis.pair import study_pair
     from ..analysis.pair_report import print_pair, write_pair
-    from ..matcher import DEFAULT_SIZE, load
-    from ..model.models import DEFAULT_MODEL
 
-    matcher = load(model[0] if model else DEFAULT_MODEL, sides or DEFAULT_SIZE, device, backbone)
+    matcher = load_model(model, sides, device, backbone)
+    make_folder(out)
     study = study_pair(matcher, source, target, given)
     for path in write_pair(study, out):
         typer.echo(f"wrote {path}")

@@ -9,7 +9,7 @@ import typer
 
 app = typer.Typer(help="List, check, download and generate data sets.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(help="pf-pascal, pf-willow, caltech-101 or spair-71k.")]
+Name = Annotated[str, typer.Argument(help="pf-pascal, pf-willow, caltech-101, spair-71k or coco.")]
 
 
 @app.command("list")
@@ -21,11 +21,12 @@ def list_datasets() -> None:
     for name, info in sorted(DATASETS.items()):
         pairs = ", ".join(f"{split} {count:,}" for split, count in info.pairs.items())
         folder = dataset_folder(info)
-        typer.echo(f"{name}: {info.title}")
-        typer.echo(f"  pairs      {pairs}")
+        there = f"{folder}" + ("" if folder.exists() else " (not downloaded)")
+        typer.echo(name)
+        typer.echo(f"  pairs      {pairs or 'any two objects of a category in your own COCO keypoints file'}")
         typer.echo(f"  threshold  {info.threshold}")
         typer.echo(f"  page       {info.page}")
-        typer.echo(f"  folder     {folder}" + ("" if folder.exists() else " (not downloaded)"))
+        typer.echo(f"  folder     {there if info.files else 'any'}")
 
 
 @app.command()
@@ -39,7 +40,7 @@ def check(
     from ..data.check import check as check_folder
 
     report = check_folder(root)
-    for line in report.lines():
+    for line in report.lines:
         typer.echo(line)
     if not report.complete:
         raise typer.Exit(1)
@@ -65,13 +66,10 @@ def download(name: Name) -> None:
 def mini(
     name: Name,
     root: Annotated[Path, typer.Argument(help="An empty or new folder.")],
-    seed: Annotated[int, typer.Option(help="The same seed gives the same files.")] = 0,
-    keypoint_columns: Annotated[
-        bool, typer.Option(help="PF-PASCAL: keypoints in the pair lists, in place of Annotations/*.mat.")
-    ] = False,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same files.")] = 0,
 ) -> None:
     """Generate a mini data set in the official layout, to try the other commands with no download."""
     from ..data.mini import make_mini
 
-    make_mini(name, root, seed, keypoint_columns)
+    make_mini(name, root, seed)
     typer.echo(f"wrote a mini {name} to {root}")

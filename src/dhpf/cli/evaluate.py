@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import redirect_stdout
+from inspect import signature
+from io import StringIO
 from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from ..baselines.beam_search import ALPHA, BEAM, MOST_LAYERS, Step
 from ..data.registry import find_dataset
 from ..errors import InputError
+from ..evaluate.beam_search import ALPHA, BEAM, MOST_LAYERS, Step
 from ..evaluate.protocol import ALPHAS, DEFAULT_PRESET, DIRECTIONS, protocol_for
-from ..files import check_writable
+from ..files import check_outputs
 from .match import Backbone, Device, Model, Size, parse_size
-from .score import PRESET_HELP, score
+from .score import (
+    Alpha,
+    Changes,
+    Csv,
+    Html,
+    Json,
+    Markdown,
+    ProtocolName,
+    TrainList,
+    score,
+)
 
 if TYPE_CHECKING:
     from ..data.pairs import PairDataset
@@ -25,21 +40,20 @@ MOST_SKIPS = 10  # shown one by one
 Dataset = Annotated[str, typer.Option(help="pf-pascal, pf-willow, caltech-101 or spair-71k.")]
 Root = Annotated[Path, typer.Option(metavar="DIR", help="The data set's folder.")]
 Split = Annotated[str, typer.Option(help="trn, val or test; some data sets have test alone.")]
+Limit = Annotated[
+    Optional[int],
+    typer.Option(
+        metavar="N", min=1, help="Take N pairs only, evenly spaced over the split: 0, M/N, 2M/N, ..."
+    ),
+]
 Layout = Annotated[
     Optional[str], typer.Option(metavar="large|small", help="Of SPair-71k: which of its lists; else large.")
-]
-Direction = Annotated[
-    str, typer.Option(metavar="|".join(DIRECTIONS), help="Which way points go in each pair of the list.")
 ]
 Workers = Annotated[
     Optional[int],
     typer.Option(min=1, help="Images and pairs to compute side by side; default: one for each processor."),
 ]
 Cache = Annotated[int, typer.Option(metavar="MB", min=1, help="Memory for images' features.")]
-ProtocolName = Annotated[str, typer.Option(help=f"What PCK means. {PRESET_HELP}.")]
-Changes = Annotated[
-    list[str], typer.Option("--set", help="Change a field of the protocol, e.g. average=point; repeat.")
-]
 
 
 def predict(
@@ -47,9 +61,12 @@ def predict(
     root: Root,
     out: Annotated[Path, typer.Option(metavar="FILE.npz", help="The predictions file.")],
     split: Split = "test",
+    limit: Limit = None,
     model: Model = None,
     layout: Layout = None,
-    direction: Direction = DIRECTIONS[0],
+    direction: Annotated[
+        str, typer.Option(metavar="|".join(DIRECTIONS), help="Which way points go in each pair of the list.")
+    ] = DIRECTIONS[0],
     size: Size = None,
     device: Device = "cpu",
     backbone: Backbone = None,
@@ -58,7 +75,7 @@ def predict(
 ) -> None:
     """Predict the points of a benchmark's pairs, and store them in a file for 'dhpf score'.
 
-    Stopped or killed, the same command goes on where it was. Under torchrun the pairs are shared out; the
+    Stopped or killed, the same command resumes where it was. Under torchrun the pairs are shared out; the
     file is the same, bit by bit:
 
       dhpf predict --dataset pf-pascal --root PF-PASCAL --out predictions.npz
@@ -66,19 +83,20 @@ def predict(
       torchrun --nproc-per-node 2 --no-python dhpf predict --dataset pf-pascal --root PF-PASCAL --out p.npz
     """
     sides = parse_size(size) if size else None
-
+    check_outputs((out,), (Path(model) if model else None, backbone, root))
     pairs = _open(dataset, root, split, layout)
 
     from ..evaluate.predict import predict as predict_pairs
-    from ..matcher import DEFAULT_SIZE, load
-    from ..model.models import DEFAULT_MODEL
+    from ..matcher import load
+    from ..zoo import DEFAULT_MODEL
 
     done = predict_pairs(
-        load(model or DEFAULT_MODEL, sides or DEFAULT_SIZE, device, backbone),
+        load(DEFAULT_MODEL if model is None else model, sides, device, backbone),
         pairs,
         out,
         split=split if layout in (None, "large") else f"{split}, {layout} layout",
         direction=direction,
+        limit=limit,
         workers=workers,
         cache_bytes=cache * 2**20,
     )
@@ -89,8 +107,6 @@ def predict(
         typer.echo(f"dhpf: skipped {pair}: {reason}", err=True)
     if len(skipped) > MOST_SKIPS:
         typer.echo(f"dhpf: {len(skipped) - MOST_SKIPS} more skipped; {out} names them", err=True)
-    if done.moved:
-        typer.echo(f"{done.moved} source points outside their image were transferred from its edge")
     typer.echo(f"{len(done.predictions)} pairs predicted, {len(skipped)} skipped: {out}")
 
 
@@ -102,6 +118,7 @@ def evaluate(
         typer.Option(metavar="FILE.npz", help="Keep the predictions; a run that was stopped goes on there."),
     ] = None,
     split: Split = "test",
+    limit: Limit = None,
     model: Model = None,
     layout: Layout = None,
     size: Size = None,
@@ -109,18 +126,14 @@ def evaluate(
     backbone: Backbone = None,
     workers: Workers = None,
     cache: Cache = 1024,
-    alpha: Annotated[
-        list[float], typer.Option(help="A point is right within alpha times the threshold's length; repeat.")
-    ] = list(ALPHAS),  # noqa: B006  # typer copies it
+    alpha: Alpha = list(ALPHAS),  # noqa: B006  # typer copies it
     protocol: ProtocolName = DEFAULT_PRESET,
     change: Changes = [],  # noqa: B006
-    train_list: Annotated[
-        Optional[Path], typer.Option(help="Training images, if the model does not name them: names or pairs.")
-    ] = None,
-    json: Annotated[Optional[Path], typer.Option(help="Write all figures as JSON.")] = None,
-    csv: Annotated[Optional[Path], typer.Option(help="Write all figures as CSV.")] = None,
-    markdown: Annotated[Optional[Path], typer.Option(help="Write the tables as Markdown.")] = None,
-    html: Annotated[Optional[Path], typer.Option(help="Write a report with charts and a gallery.")] = None,
+    train_list: TrainList = None,
+    json: Json = None,
+    csv: Csv = None,
+    markdown: Markdown = None,
+    html: Html = None,
 ) -> None:
     """Predict and score: 'dhpf predict' and 'dhpf score' in one.
 
@@ -128,22 +141,29 @@ def evaluate(
 
       dhpf evaluate --model hpf-resnet50 --dataset pf-pascal --root PF-PASCAL --split test
     """
+    options = dict(locals())
     find_dataset(dataset)
     direction = protocol_for(dataset, protocol, change).direction  # errors before hours of work, not after
-    for path in (json, csv, markdown, html):
-        if path is not None:
-            check_writable(path)
+    inputs = (Path(model) if model else None, backbone, train_list, root)
+    check_outputs((out, json, csv, markdown, html), inputs)
 
-    from ..processes import share
+    from ..processes import rank_and_world_size
 
-    rank, world = share()
+    rank, world = rank_and_world_size()
     if out is None and world > 1:
         raise InputError("under torchrun, name the file in which the processes meet: --out FILE.npz")
     with tempfile.TemporaryDirectory() as folder:
         kept = out or Path(folder) / "predictions.npz"
-        predict(dataset, root, kept, split, model, layout, direction, size, device, backbone, workers, cache)
+        # Standard output is for the score; a file that does not stay is not worth a line.
+        with redirect_stdout(StringIO() if out is None else sys.stderr):
+            _call(predict, options | {"out": kept, "direction": direction})
         if rank == 0:
-            score(kept, alpha, protocol, change, train_list, json, csv, markdown, html, root)
+            _call(score, options | {"predictions": kept})
+
+
+def _call(command: Callable[..., None], options: Mapping[str, Any]) -> None:
+    """Run a command with those of the options that it has."""
+    command(**{name: options[name] for name in signature(command).parameters})
 
 
 def beam_search(
@@ -176,19 +196,18 @@ def beam_search(
     """
     find_dataset(dataset)
     rules = protocol_for(dataset, protocol, change)
-    if json is not None:
-        check_writable(json)
+    check_outputs([json], [root, backbone])
     sides = parse_size(size) if size else None
     pairs = _open(dataset, root, split, layout)
     others = _open(dataset, root, exclude_pairs_of, layout) if exclude_pairs_of else None
 
-    from ..baselines.layer_search import search_layers
+    from ..evaluate.layer_search import search_layers
     from ..evaluate.storage import write_file
-    from ..matcher import DEFAULT_SIZE, load
-    from ..model.models import UNTRAINED
+    from ..matcher import load
+    from ..zoo import UNTRAINED
 
     found = search_layers(
-        load(model or UNTRAINED, sides or DEFAULT_SIZE, device, backbone),
+        load(UNTRAINED if model is None else model, sides, device, backbone),
         pairs,
         exclude=others,
         every=every,

@@ -8,13 +8,24 @@ from typing import Annotated, Optional
 import typer
 
 from ..errors import InputError
+from ..files import STDOUT
+from .models import load_model
+
+
+def not_empty(option: typer.CallbackParam, given: Optional[str]) -> Optional[str]:
+    """An unset "$VARIABLE" is not a wish for the default."""
+    if given == "":
+        raise InputError(f"{option.opts[0]} is empty; give a value, or leave it out for the default")
+    return given
+
 
 Model = Annotated[
-    Optional[str], typer.Option(metavar="NAME|FILE", help="A name from 'dhpf models', or a head file.")
+    Optional[str],
+    typer.Option(metavar="NAME|FILE", callback=not_empty, help="As in 'dhpf models', or a head file."),
 ]
 Size = Annotated[
     Optional[str],
-    typer.Option(metavar="N|WxH", help="What photos are resized to for the network: 240, 320x240."),
+    typer.Option(metavar="N|WxH", callback=not_empty, help="Of the network's input: 240, 320x240."),
 ]
 Device = Annotated[str, typer.Option(help="Where to compute: cpu, cuda, cuda:1.")]
 Backbone = Annotated[
@@ -46,7 +57,8 @@ def match(
         typer.Option(help="Draw the matches to this picture; match.png if no output is named."),
     ] = None,
     json: Annotated[
-        Optional[Path], typer.Option(help="Write points, confidences and layers as JSON.")
+        Optional[Path],
+        typer.Option(help="Write points, confidences and layers as JSON; - for standard output."),
     ] = None,
     flow: Annotated[Optional[Path], typer.Option(help="Write dense flow and confidence as .npz.")] = None,
     warp: Annotated[Optional[Path], typer.Option(help="Write A warped onto B as a picture.")] = None,
@@ -97,24 +109,23 @@ def match(
         out = Path("match.png")
     if style is not None and out is None:
         raise InputError("--style is how the picture is drawn: name it with --out")
-    sides = parse_size(size) if size else None
-    outputs = Outputs(picture=out, json=json, flow=flow, warp=warp, style=style or STYLES[0])
-    outputs.check(source, target, points, truth, backbone, Path(model) if model else None)
+    sides = None if size is None else parse_size(size)
+    outputs = Outputs(out, json, flow, warp, STYLES[0] if style is None else style)
+    outputs.check(source, target, points, truth, backbone, None if model is None else Path(model))
     photo_a, photo_b = read_image(source), read_image(target)
     given = check_points(read_points(points), photo_a.size) if points else None
     belong = read_points(truth, "target_points") if truth else None
     check_style(outputs.style, *(None if some is None else len(some) for some in (given, belong)))
 
-    from ..matcher import DEFAULT_SIZE, load  # torch takes a while: only now
-    from ..model.models import DEFAULT_MODEL
-
-    matcher = load(model or DEFAULT_MODEL, sides or DEFAULT_SIZE, device, backbone)
+    matcher = load_model(model, sides, device, backbone)  # torch takes a while: only now
     result = matcher.match(photo_a, photo_b)
     write_together(outputs.render(result, given, truth=belong))
-    layers = ", ".join(map(str, result.layers))
-    typer.echo(f"matched {source} with {target}: {result.model}, layers {layers}")
+    quiet = json == STDOUT  # so that it holds nothing but JSON
+    layers = "" if result.layers is None else f", layers {', '.join(map(str, result.layers))}"
+    typer.echo(f"matched {source} with {target}: {result.model}{layers}", err=quiet)
     for path in outputs.paths():
-        typer.echo(f"wrote {path}")
+        if path != STDOUT:
+            typer.echo(f"wrote {path}", err=quiet)
 
 
 def match_many(
@@ -143,7 +154,7 @@ def match_many(
 ) -> None:
     """Match many pairs, each photo's features computed once.
 
-    Stopped or killed, the same command goes on where it was. Under torchrun the pairs are shared out:
+    Stopped or killed, the same command resumes where it was. Under torchrun the pairs are shared out:
 
       dhpf match-many pairs.csv --out matches
 
@@ -151,23 +162,21 @@ def match_many(
     """
     from ..viz.styles import OF_ANY_PAIR, check_style_of_any_pair
 
-    sides = parse_size(size) if size else None
+    sides = None if size is None else parse_size(size)
     if style is not None and not draw:
         raise InputError("--style is how --draw draws: give both")
-    chosen = style or OF_ANY_PAIR[0]
+    chosen = OF_ANY_PAIR[0] if style is None else style
     check_style_of_any_pair(chosen)
 
-    from ..many import Wanted, run
-    from ..matcher import DEFAULT_SIZE
-    from ..model.models import DEFAULT_MODEL
+    from ..many import Wanted
+    from ..many import match_many as run
 
-    local = str(backbone) if backbone else None
-    wanted = Wanted(
-        model or DEFAULT_MODEL, sides or DEFAULT_SIZE, local, draw=draw, flow=flow, warp=warp, style=chosen
-    )
-    done = run(pairs, out, wanted, cache * 2**20, device)
+    matcher = load_model(model, sides, device, backbone)
+    done = run(matcher, pairs, out, Wanted(draw, flow, warp, chosen), cache * 2**20)
     for line in done.failed:
         typer.echo(f"dhpf: failed: {line}", err=True)
-    typer.echo(done.summary())
+    ignored = f", {done.ignored} files that are not photos ignored" if done.ignored else ""
+    counts = f"{done.matched} pairs matched, {done.kept} kept from before, {len(done.failed)} failed"
+    typer.echo(f"{counts}{ignored}: {out}")
     if done.failed:
         raise typer.Exit(1)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated, Optional
 
 import typer
 
-from ..web.server import DEFAULT_HOST, DEFAULT_PORT, is_loopback, serve
+from ..web.addresses import is_loopback
+from ..web.server import DEFAULT_HOST, DEFAULT_PORT, serve
 from .match import Backbone, Device, Size, parse_size
 
 
@@ -52,7 +54,15 @@ def web(
 
             webbrowser.open(address)
 
-    try:
-        serve(host, port, model or (), sides, device, backbone, allow_host or (), ready)
-    except KeyboardInterrupt:
-        typer.echo("stopped")
+    with suppress(KeyboardInterrupt):
+        serve(
+            host,
+            port,
+            models=model or (),
+            size=sides,
+            device=device,
+            backbone=backbone,
+            allowed=allow_host or (),
+            ready=ready,
+        )
+    typer.echo("stopped")

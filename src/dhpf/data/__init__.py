@@ -1,4 +1,7 @@
-"""Four benchmarks, one sample type: see `dhpf.data.pairs`. Nothing here imports torch before it is used."""
+"""Four benchmarks and COCO keypoints files, one sample type: see `dhpf.data.pairs`.
+
+Nothing here imports torch before it is used.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .augment import Augmented
     from .caltech101 import Caltech101
+    from .coco import CocoKeypoints
     from .mini import make_mini
     from .pairs import Pair, PairDataset, Photo
     from .pf_pascal import PFPascal
@@ -18,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Augmented",
     "Caltech101",
+    "CocoKeypoints",
     "PFPascal",
     "PFWillow",
     "Pair",
@@ -31,6 +36,7 @@ __all__ = [
 _HOME = {
     "Augmented": "augment",
     "Caltech101": "caltech101",
+    "CocoKeypoints": "coco",
     "PFPascal": "pf_pascal",
     "PFWillow": "pf_willow",
     "Pair": "pairs",

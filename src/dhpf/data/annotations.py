@@ -1,17 +1,29 @@
-"""Annotation files (CSV, MATLAB, JSON) -> values, with one-line errors that name the file."""
+"""Annotation files (CSV, MATLAB, JSON) -> values, with one-line errors that name the file.
+
+They are files of strangers: only regular files of a bounded size are read, and names in them stay below the
+data set's folder.
+"""
 
 from __future__ import annotations
 
 import csv
+import io
 import json
+import re
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
+
+SEPARATOR = ";"  # between numbers in one cell, as we write them; official lists have , as well
+MOST_BYTES = 200_000_000  # of a list
+MOST_BYTES_MATRIX = 100_000  # of a MATLAB file, which is compressed: it may grow a thousandfold
+MOST_BYTES_JSON = 2_000_000_000
+SHOWN = 40  # characters of a bad cell
 
 
 class Row(NamedTuple):
@@ -35,44 +47,47 @@ class Row(NamedTuple):
         try:
             return int(self.text(column))
         except ValueError:
-            raise InputError(
-                f"{self.place}: {column} is {self.text(column)!r}, but a whole number is wanted"
-            ) from None
+            raise self._wrong(column, "a whole number") from None
 
     def number(self, column: str) -> float:
         """One cell as a number."""
         try:
             return float(self.text(column))
         except ValueError:
-            raise InputError(
-                f"{self.place}: {column} is {self.text(column)!r}, but a number is wanted"
-            ) from None
+            raise self._wrong(column, "a number") from None
 
-    def numbers(self, column: str, separator: str) -> NDArray[np.float64]:
-        """One cell that holds several numbers; an empty cell holds none."""
+    def numbers(self, column: str) -> NDArray[np.float64]:
+        """One cell that holds numbers between ; or , signs; an empty cell holds none."""
         text = self.text(column)
         try:
-            return np.array([float(part) for part in text.split(separator)] if text else [], np.float64)
+            return np.array([float(part) for part in re.split("[;,]", text)] if text else [], np.float64)
         except ValueError:
-            raise InputError(
-                f"{self.place}: {column} holds {text[:40]!r}, but numbers between {separator!r} are wanted"
-            ) from None
+            raise self._wrong(column, "numbers between ';' or ','") from None
 
-    def points(self, x_column: str, y_column: str, separator: str) -> NDArray[np.float64]:
+    def points(self, x_column: str, y_column: str) -> NDArray[np.float64]:
         """Two cells of coordinates as (K, 2)."""
-        x, y = self.numbers(x_column, separator), self.numbers(y_column, separator)
+        x, y = self.numbers(x_column), self.numbers(y_column)
         if len(x) != len(y):
             raise InputError(
                 f"{self.place}: {len(x)} values in {x_column}, but {len(y)} in {y_column}; as many are wanted"
             )
         return np.stack([x, y], axis=1)
 
-    def box(self, column: str, separator: str) -> NDArray[np.float64]:
+    def box(self, column: str) -> NDArray[np.float64]:
         """One cell with a box: x1, y1, x2, y2."""
-        box = self.numbers(column, separator)
-        if len(box) != 4:
-            raise InputError(f"{self.place}: {column} holds {len(box)} numbers, but a box has 4")
-        return box
+        return as_box(self.numbers(column), self.place, column)
+
+    def path(self, column: str, parts: int) -> Path:
+        """One cell's last parts as a path; published lists differ in the folders that they write before."""
+        last = PureWindowsPath(self.text(column)).parts[-parts:]
+        if len(last) < parts:
+            raise self._wrong(column, "folder/image")
+        return inner_path("/".join(last), f"{self.place}: {column}")
+
+    def _wrong(self, column: str, wanted: str) -> InputError:
+        text = self.text(column)
+        shown = text if len(text) <= SHOWN else f"{text[:SHOWN]} ..."
+        return InputError(f"{self.place}: {column} is {shown!r}, but {wanted} is wanted")
 
 
 def read_rows(path: Path, columns: tuple[str, ...] | None = None) -> list[Row]:
@@ -83,24 +98,21 @@ def read_rows(path: Path, columns: tuple[str, ...] | None = None) -> list[Row]:
     columns
         Names by position, for lists whose header varies; by default the file's own.
     """
+    text = read_text(path, "pair list", MOST_BYTES)
+    rows = []
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.reader(file)
-            header = [name.strip() for name in next(reader, [])]
-            names = list(columns) if columns is not None else header
-            rows = []
-            for cells in reader:
-                if not cells:
-                    continue
-                if len(cells) != len(names):
-                    raise InputError(
-                        f"{path}, line {reader.line_num}: {len(cells)} columns, but {len(names)} are wanted"
-                    )
+        reader = csv.reader(io.StringIO(text, newline=""))
+        header = [name.strip() for name in next(reader, [])]
+        names = list(columns) if columns is not None else header
+        for cells in reader:
+            if cells and len(cells) != len(names):
+                raise InputError(
+                    f"{path}, line {reader.line_num}: {len(cells)} columns, but {len(names)} are wanted"
+                )
+            if cells:
                 rows.append(Row(path, reader.line_num, dict(zip(names, cells, strict=True))))
-    except FileNotFoundError:
-        raise InputError(f"{path}: the pair list is missing") from None
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path}: not a readable pair list ({error})") from error
+    except csv.Error as error:
+        raise InputError(f"{path}: not a readable pair list ({error})") from None
     if not rows:
         raise InputError(f"{path}: the split is empty, the list holds no pair")
     return rows
@@ -110,52 +122,90 @@ def read_matrix(path: Path, name: str) -> NDArray[np.float64]:
     """One matrix of a MATLAB file."""
     from scipy.io import loadmat
 
-    if not path.exists():
-        raise InputError(f"{path}: the annotation is missing")
+    _check_file(path, "annotation", MOST_BYTES_MATRIX)
     try:
-        return np.asarray(loadmat(path)[name], np.float64)
+        return np.asarray(loadmat(path, variable_names=[name])[name], np.float64)
     except KeyError:
         raise InputError(f"{path}: the annotation has no matrix {name!r}") from None
     except Exception as error:  # a damaged file makes loadmat raise almost anything
-        raise InputError(f"{path}: not a readable annotation ({_first_line(error)})") from error
+        raise _unreadable(path, "annotation", error) from None
 
 
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON file that holds one object."""
+    text = read_text(path, "annotation", MOST_BYTES_JSON)
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"{path}: the annotation is missing") from None
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: not a readable annotation ({_first_line(error)})") from error
+        content = json.loads(text, parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
+        raise _unreadable(path, "annotation", error) from None
     if not isinstance(content, dict):
         raise InputError(f"{path}: not a readable annotation (one JSON object is wanted)")
     return content
 
 
-def as_points(values: object, file: Path, what: str) -> NDArray[np.float64]:
-    """Coordinates read from ``file`` as a (K, 2) array."""
+def read_text(path: Path, what: str, most: int) -> str:
+    """A text file, UTF-8 with or without its mark."""
+    _check_file(path, what, most)
     try:
-        points = np.asarray(values, np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"{file}: {what} are not numbers") from None
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise _unreadable(path, what, error) from None
+
+
+def _check_file(path: Path, what: str, most: int) -> None:
+    """A regular file of at most that many bytes: no pipe to wait for, no device without end."""
+    if not path.exists():
+        raise InputError(f"{path}: the {what} is missing")
+    if not path.is_file():
+        raise InputError(f"{path}: not a readable {what} (it is a folder, a device or a pipe)")
+    if path.stat().st_size > most:
+        raise InputError(f"{path}: not a readable {what} (more than {most:,} bytes)")
+
+
+def inner_path(name: str, place: str) -> Path:
+    """A name in a file of strangers as a relative path that stays below the folder it is taken from."""
+    parts = PureWindowsPath(name).parts
+    if points_out(name) or not parts or not name.isprintable():
+        raise InputError(f"{place} is {name[:SHOWN]!r}, but a path inside the data set's folder is wanted")
+    return Path(*parts)
+
+
+def points_out(name: str) -> bool:
+    """Does a relative path leave its folder, on any system?"""
+    windows = PureWindowsPath(name)  # its rules include those of other systems
+    return bool(windows.drive or windows.root or ".." in windows.parts)
+
+
+def as_points(values: object, place: str | Path, what: str) -> NDArray[np.float64]:
+    """Coordinates as a (K, 2) array."""
+    points = as_numbers(values, place, what)
     if points.size == 0:
         return np.zeros((0, 2))
     if points.ndim != 2 or points.shape[1] != 2:
-        raise InputError(f"{file}: {what} have shape {points.shape}, but (K, 2) is wanted")
+        raise InputError(f"{place}: {what} has shape {points.shape}, but (K, 2) is wanted")
     return points
 
 
-def as_box(values: object, file: Path, what: str) -> NDArray[np.float64]:
-    """A box read from ``file``: x1, y1, x2, y2."""
-    try:
-        box = np.asarray(values, np.float64).reshape(-1)
-    except (TypeError, ValueError):
-        raise InputError(f"{file}: {what} is not made of numbers") from None
+def as_box(values: object, place: str | Path, what: str) -> NDArray[np.float64]:
+    """Four numbers."""
+    box = as_numbers(values, place, what).reshape(-1)
     if box.shape != (4,):
-        raise InputError(f"{file}: {what} holds {box.size} numbers, but a box has 4")
+        raise InputError(f"{place}: {what} holds {box.size} numbers, but a box has 4")
     return box
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
+def as_numbers(values: object, place: str | Path, what: str) -> NDArray[np.float64]:
+    """An array of any shape; null becomes NaN."""
+    try:
+        return np.asarray(values, np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"{place}: {what} is not made of numbers") from None
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(f"{name} is no number in JSON")
+
+
+def _unreadable(path: Path, what: str, error: Exception) -> InputError:
+    reason = " ".join(str(error).split()) or type(error).__name__
+    return InputError(f"{path}: not a readable {what} ({reason[:200]})")

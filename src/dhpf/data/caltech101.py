@@ -5,17 +5,16 @@ There are no keypoints: methods are compared by how well they carry the source's
 
 from __future__ import annotations
 
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import numpy as np
 
 from ..errors import InputError
-from .annotations import Row, read_rows
-from .pairs import Annotation, Entry, Labels, PairDataset, unique
+from .annotations import read_rows
+from .pairs import Annotation, Labels, PairDataset, entries_by_folder
 
 LIST = "test_pairs_caltech_with_category.csv"
 COLUMNS = ("source_image", "target_image", "class", "XA", "YA", "XB", "YB")
-SEPARATOR = ","
 
 
 class Caltech101(PairDataset):
@@ -34,22 +33,15 @@ class Caltech101(PairDataset):
         if split != "test":
             raise InputError(f"caltech-101 has no split {split!r}; its only split is test")
         self._rows = read_rows(self.root / LIST, COLUMNS)
-        images = [(self._image(row, "source_image"), self._image(row, "target_image")) for row in self._rows]
-        ids = unique(f"{a.parent.name}/{a.stem}-{b.stem}" for a, b in images)
-        self.entries = tuple(
-            Entry(name, a.parent.name, a, b) for name, (a, b) in zip(ids, images, strict=True)
+        # <category>/<image>: the folder is the category, whose number the list gives as well.
+        folder = self.root / "101_ObjectCategories"
+        self.entries = entries_by_folder(
+            (folder / row.path("source_image", 2), folder / row.path("target_image", 2)) for row in self._rows
         )
 
     def annotation(self, index: int) -> Annotation:
         """Read the outlines; there are no points."""
         none = np.zeros((0, 2))
         row = self._rows[index]
-        source, target = (row.points(f"X{image}", f"Y{image}", SEPARATOR) for image in "AB")
+        source, target = (row.points(f"X{image}", f"Y{image}") for image in "AB")
         return Annotation(Labels(none, polygon=source), Labels(none, polygon=target)).checked(row.place)
-
-    def _image(self, row: Row, column: str) -> Path:
-        """``.../<category>/<image>``: the folder is the category, whose number the list gives as well."""
-        parts = PurePosixPath(row.text(column)).parts[-2:]
-        if len(parts) != 2:
-            raise InputError(f"{row.place}: {column} is {row.text(column)!r}, but category/image is wanted")
-        return self.root.joinpath("101_ObjectCategories", *parts)

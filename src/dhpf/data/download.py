@@ -6,6 +6,7 @@ import hashlib
 import shutil
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from http.client import HTTPException
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +14,7 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import DownloadColumn, Progress
 
 from ..errors import InputError
 from ..files import cache_folder
@@ -22,8 +23,6 @@ from .unpack import unpack
 
 CHUNK = 2**18  # bytes read at a time
 TIMEOUT = 30.0  # seconds without a byte before the connection counts as lost
-
-OnProgress = Callable[[int, "int | None"], None]  # bytes so far, bytes in all where known
 
 
 class Fetched(NamedTuple):
@@ -41,20 +40,18 @@ class Downloaded(NamedTuple):
     files: tuple[Fetched, ...]  # empty if the folder was there already
 
 
-def dataset_folder(info: DatasetInfo, home: Path | None = None) -> Path:
+def dataset_folder(info: DatasetInfo) -> Path:
     """Where a downloaded data set is, or would be."""
-    return (home or cache_folder()) / "datasets" / info.folder
+    return cache_folder() / "datasets" / info.folder
 
 
-def download(name: str, home: Path | None = None) -> Downloaded:
-    """Download a data set, or what is still missing of it, and unpack it.
+def download(name: str) -> Downloaded:
+    """Download a data set, or what is still missing of it, and unpack it, in the cache folder.
 
     Parameters
     ----------
     name
         ``pf-pascal``, ``pf-willow``, ``caltech-101`` or ``spair-71k``.
-    home
-        The cache folder; by default the one that ``DHPF_HOME`` names, or else the user's.
 
     Raises
     ------
@@ -62,15 +59,21 @@ def download(name: str, home: Path | None = None) -> Downloaded:
         An address is dead, a checksum is wrong, an archive is unsafe: with what to do by hand.
     """
     info = find_dataset(name)
-    folder = dataset_folder(info, home)
+    if not info.files:
+        raise InputError(f"{name} is a format of your own data, with nothing to download; see {info.page}")
+    folder = dataset_folder(info)
     if folder.exists():
         return Downloaded(folder, ())
-    downloads = (home or cache_folder()) / "downloads"
+    downloads = cache_folder() / "downloads"
     files = tuple(fetch(remote, downloads, info.page) for remote in info.files)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    # Unpacked beside the final place and renamed at the end: a folder that is there is whole.
-    with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=folder.parent) as temporary:
-        _assemble(info, downloads, Path(temporary)).rename(folder)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        # Unpacked beside the final place and renamed at the end: a folder that is there is whole.
+        with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=folder.parent) as temporary:
+            _assemble(info, downloads, Path(temporary)).rename(folder)
+    except OSError as error:
+        reason = error.strerror or error
+        raise InputError(f"cannot write {folder}: {reason}; make room, or set DHPF_HOME") from None
     return Downloaded(folder, files)
 
 
@@ -105,10 +108,10 @@ def fetch(remote: RemoteFile, folder: Path, page: str) -> Fetched:
         The official page, for the error message of a dead address.
     """
     path = folder / remote.name
-    folder.mkdir(parents=True, exist_ok=True)
     if not path.exists():
         part = folder / f"{remote.name}.part"
         try:
+            folder.mkdir(parents=True, exist_ok=True)
             _receive_all(remote.url, part)
         except (OSError, HTTPException) as error:
             raise InputError(
@@ -133,13 +136,9 @@ def _set_aside(path: Path, page: str) -> str:
 
 def _receive_all(url: str, part: Path) -> None:
     """Receive until the file is whole; a lost connection is tried again as long as bytes arrive."""
-    columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn()
+    columns = *Progress.get_default_columns(), DownloadColumn()
     with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task(part.stem)
-
-        def show(done: int, total: int | None) -> None:
-            progress.update(task, completed=done, total=total)
-
+        show = partial(progress.update, progress.add_task(part.stem))
         while True:
             before = _size(part)
             try:
@@ -151,7 +150,7 @@ def _receive_all(url: str, part: Path) -> None:
                     raise
 
 
-def _receive(url: str, part: Path, show: OnProgress) -> None:
+def _receive(url: str, part: Path, show: Callable[..., None]) -> None:
     """Append to ``part`` what it lacks, or write it anew where the server cannot continue."""
     have = _size(part)
     version = part.with_name(f"{part.name}.version")  # what the server called the file that we have begun
@@ -180,7 +179,7 @@ def _receive(url: str, part: Path, show: OnProgress) -> None:
             while chunk := response.read(CHUNK):
                 out.write(chunk)
                 have += len(chunk)
-                show(have, total)
+                show(completed=have, total=total)
     if total is not None and have < total:
         raise ConnectionError(f"the connection was lost after {have} of {total} bytes")
     version.unlink(missing_ok=True)

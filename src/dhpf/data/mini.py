@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import permutations
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,178 +16,176 @@ from scipy.io import savemat
 
 from ..errors import InputError
 from . import caltech101, pf_pascal, pf_willow, spair71k
+from .annotations import SEPARATOR
 from .pairs import Floats
 from .registry import find_dataset
-from .scenes import DrawnObject, Scene, draw_scene
+from .scenes import SPOTS, DrawnObject, Scene, draw_scene
 
-IMAGES = 4  # of each category
-SIZES = ((120, 90), (90, 120), (128, 96), (100, 100))  # width, height of each
-HIDDEN = {0: 9, 2: 4}  # image of each category -> its keypoint that PF-PASCAL and SPair-71k do not show
+SIZES = ((120, 90), (90, 120), (128, 96), (100, 100))  # width, height of each category's images
+HIDDEN = {0: 9, 2: 4}  # image of each category -> its keypoint that it does not show, PF-WILLOW aside
 
 # Which images of a category are paired. Images 0 and 1 are for training, so the first two test pairs share
 # no image with it and the third does.
 PAIRS = {"trn": ((0, 1), (1, 0)), "val": ((1, 2),), "test": ((2, 3), (3, 2), (0, 3))}
 
 
-class Named(NamedTuple):
-    """A scene and the name of its file, without the ending."""
+class Drawn(NamedTuple):
+    """A scene that was drawn."""
 
-    name: str
+    file: str  # in the data set's folder
     scene: Scene
     points: Floats  # (SPOTS, 2), NaN where hidden
 
+    @property
+    def name(self) -> str:
+        """The file's name without folder and ending."""
+        return Path(self.file).stem
 
-def make_mini(name: str, root: str | Path, seed: int = 0, keypoint_columns: bool = False) -> None:
+
+def make_mini(name: str, root: str | Path, seed: int = 0) -> None:
     """Write a mini data set: a few categories with four drawn images each, and true correspondences.
 
     Parameters
     ----------
     name
-        ``pf-pascal``, ``pf-willow``, ``caltech-101`` or ``spair-71k``.
+        ``pf-pascal``, ``pf-willow``, ``caltech-101``, ``spair-71k`` or ``coco``.
     root
         The folder to fill; it must be empty or absent.
     seed
         The same seed gives the same files.
-    keypoint_columns
-        Of PF-PASCAL: keypoints and boxes as columns of the validation and test lists, and none for training,
-        in place of the official ``Annotations``.
     """
     find_dataset(name)
     root = Path(root)
     if root.exists() and (not root.is_dir() or any(root.iterdir())):
         raise InputError(f"{root}: a mini data set is written to an empty or new folder, and this is neither")
-    if keypoint_columns and name != "pf-pascal":
-        raise InputError(f"only pf-pascal has lists with and without keypoint columns, {name} does not")
     root.mkdir(parents=True, exist_ok=True)
-    rng = np.random.default_rng(seed)
-    if name == "pf-pascal":
-        _pf_pascal(root, rng, keypoint_columns)
-    elif name == "pf-willow":
-        _pf_willow(root, rng)
-    elif name == "caltech-101":
-        _caltech101(root, rng)
-    else:
-        _spair71k(root, rng)
+    make = {
+        "pf-pascal": _pf_pascal,
+        "pf-willow": _pf_willow,
+        "caltech-101": _caltech101,
+        "spair-71k": _spair71k,
+        "coco": _coco,
+    }
+    make[name](root, np.random.default_rng(seed))
 
 
-def _category(rng: np.random.Generator, names: Sequence[str]) -> list[Named]:
-    drawn = DrawnObject(rng)
-    scenes = []
-    for number, (name, size) in enumerate(zip(names, SIZES, strict=True)):
-        scene = draw_scene(drawn, size, rng)
-        points = scene.points.copy()
-        if number in HIDDEN:
-            points[HIDDEN[number]] = np.nan
-        scenes.append(Named(name, scene, points))
-    return scenes
+def _draw(root: Path, rng: np.random.Generator, files: Mapping[str, str]) -> dict[str, list[Drawn]]:
+    """Draw and save the images of each category, whose files are named by a pattern."""
+    drawn: dict[str, list[Drawn]] = {}
+    for category, pattern in files.items():
+        shape = DrawnObject(rng)
+        drawn[category] = []
+        for number, size in enumerate(SIZES):
+            scene = draw_scene(shape, size, rng)
+            points = scene.points.copy()
+            if number in HIDDEN:
+                points[HIDDEN[number]] = np.nan
+            drawn[category].append(Drawn(pattern.format(number), scene, points))
+            _save(scene.image, root / pattern.format(number))
+    return drawn
 
 
-def _pf_pascal(root: Path, rng: np.random.Generator, keypoint_columns: bool) -> None:
-    lists: dict[str, list[list[object]]] = {split: [] for split in PAIRS}
-    for label in (1, 8, 14):
-        category = pf_pascal.CLASSES[label - 1]
-        scenes = _category(rng, [f"2008_{label:03}{number:03}" for number in range(IMAGES)])
-        for item in scenes:
-            _save(item.scene.image, root / "JPEGImages" / f"{item.name}.jpg")
-            _save_class_map(item.scene, label, root / "SegmentationClass" / f"{item.name}.png")
-            if not keypoint_columns:
-                file = root / "Annotations" / category / f"{item.name}.mat"
-                file.parent.mkdir(parents=True, exist_ok=True)
-                savemat(file, {"kps": item.points, "bbox": item.scene.box[None]})
+def _pf_pascal(root: Path, rng: np.random.Generator) -> None:
+    columns = ["source_image", "target_image", "class", "XA", "YA", "XB", "YB", "bboxA", "bboxB"]
+    lists: dict[str, list[list[Any]]] = {split: [columns] for split in PAIRS}
+    lists["trn"] = [[*columns, "flip"]]
+    labels = {pf_pascal.CLASSES[label - 1]: label for label in (1, 8, 14)}
+    files = {category: f"JPEGImages/2008_{label:03}{{:03}}.jpg" for category, label in labels.items()}
+    for category, images in _draw(root, rng, files).items():
+        for one in images:
+            _save_class_map(one.scene, labels[category], root / "SegmentationClass" / f"{one.name}.png")
         for split, pairs in PAIRS.items():
-            for a, b in ((scenes[i], scenes[j]) for i, j in pairs):
-                row: list[object] = [*(_pascal_path(s.name, keypoint_columns) for s in (a, b)), label]
-                if split == "trn":
-                    lists[split] += [[*row, 0], [*row, 1]]
-                else:
-                    lists[split].append([*row, *_keypoint_cells(a, b)] if keypoint_columns else row)
-    columns = ["source_image", "target_image", "class"]
-    more = ["XA", "YA", "XB", "YB", "bboxA", "bboxB"] if keypoint_columns else []
+            for a, b in ((images[i], images[j]) for i, j in pairs):
+                seen = _common(a, b)
+                values = *a.points[seen].T, *b.points[seen].T, a.scene.box, b.scene.box
+                row = [a.file, b.file, labels[category], *map(_cell, values)]
+                lists[split] += [[*row, 0], [*row, 1]] if split == "trn" else [row]
     for split, rows in lists.items():
-        header = [*columns, "flip"] if split == "trn" else [*columns, *more]
-        _save_rows(root / f"{split}_pairs.csv", header, rows)
-
-
-def _pascal_path(name: str, bare: bool) -> str:
-    return f"{name}.jpg" if bare else f"PF-dataset-PASCAL/JPEGImages/{name}.jpg"
-
-
-def _keypoint_cells(a: Named, b: Named) -> list[str]:
-    seen = _common(a, b)
-    columns = [*a.points[seen].T, *b.points[seen].T, a.scene.box, b.scene.box]
-    return [pf_pascal.SEPARATOR.join(map(str, column.tolist())) for column in columns]
+        _save_rows(root / f"{split}_pairs.csv", rows)
 
 
 def _pf_willow(root: Path, rng: np.random.Generator) -> None:
-    rows = []
-    for category in ("car(G)", "duck(S)"):
-        scenes = _category(rng, [f"{category[:-3].title()}s_{number:03}" for number in range(IMAGES)])
-        for item in scenes:
-            _save(item.scene.image, root / category / f"{item.name}.png")
-            savemat(root / category / f"{item.name}.mat", {"pts_coord": item.scene.points.T})
-        for a, b in permutations(scenes, 2):
-            coordinates = np.concatenate([*a.scene.points.T, *b.scene.points.T])
-            rows.append([*(f"{category}/{s.name}.png" for s in (a, b)), *coordinates.tolist()])
-    _save_rows(root / pf_willow.LISTS[0], pf_willow.COLUMNS, rows)
+    rows: list[Iterable[Any]] = [pf_willow.COLUMNS]
+    files = {"car(G)": "car(G)/Cars_{:03}.png", "duck(S)": "duck(S)/Ducks_{:03}.png"}
+    for images in _draw(root, rng, files).values():
+        for one in images:
+            savemat((root / one.file).with_suffix(".mat"), {"pts_coord": one.scene.points.T})
+        for a, b in permutations(images, 2):
+            rows.append([a.file, b.file, *np.concatenate([*a.scene.points.T, *b.scene.points.T]).tolist()])
+    _save_rows(root / pf_willow.LISTS[0], rows)
 
 
 def _caltech101(root: Path, rng: np.random.Generator) -> None:
-    rows = []
-    for label, category in ((6, "airplanes"), (13, "bonsai"), (31, "cup")):
-        scenes = _category(rng, [f"image_{number:04}" for number in range(IMAGES)])
-        for item in scenes:
-            _save(item.scene.image, root / "101_ObjectCategories" / category / f"{item.name}.jpg")
-        for i, j in (pair for pairs in PAIRS.values() for pair in pairs):
-            names = [f"101_ObjectCategories/{category}/{scenes[k].name}.jpg" for k in (i, j)]
-            columns = [*scenes[i].scene.outline.T, *scenes[j].scene.outline.T]
-            cells = [caltech101.SEPARATOR.join(map(str, column.tolist())) for column in columns]
-            rows.append([*names, label, *cells])
-    _save_rows(root / caltech101.LIST, caltech101.COLUMNS, rows)
+    rows: list[Iterable[Any]] = [caltech101.COLUMNS]
+    labels = {"airplanes": 6, "bonsai": 13, "cup": 31}
+    files = {category: f"101_ObjectCategories/{category}/image_{{:04}}.jpg" for category in labels}
+    for category, images in _draw(root, rng, files).items():
+        for a, b in ((images[i], images[j]) for pairs in PAIRS.values() for i, j in pairs):
+            outlines = *a.scene.outline.T, *b.scene.outline.T
+            rows.append([a.file, b.file, labels[category], *map(_cell, outlines)])
+    _save_rows(root / caltech101.LIST, rows)
 
 
 def _spair71k(root: Path, rng: np.random.Generator) -> None:
     layouts: dict[tuple[str, str], list[str]] = {(x, s): [] for x in spair71k.LAYOUTS for s in PAIRS}
-    for category in ("bus", "cat"):
-        label = pf_pascal.CLASSES.index(category) + 1
-        scenes = _category(rng, [f"2009_{label:03}{number:03}" for number in range(IMAGES)])
-        for item in scenes:
-            _save(item.scene.image, root / "JPEGImages" / category / f"{item.name}.jpg")
-            _save_class_map(item.scene, label, root / "Segmentation" / category / f"{item.name}.png")
-        for split, pairs in PAIRS.items():
-            for i, j in pairs:
-                number = 1 + len(layouts["large", split])
-                name = f"{number:06}-{scenes[i].name}-{scenes[j].name}:{category}"
-                layouts["large", split].append(name)
-                if number % 2:
-                    layouts["small", split].append(name)
-                file = root / "PairAnnotation" / split / f"{name}.json"
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_text(json.dumps(_spair_annotation(scenes[i], scenes[j], category, (i, j), number)))
+    labels = {category: pf_pascal.CLASSES.index(category) + 1 for category in ("bus", "cat")}
+    files = {c: f"JPEGImages/{c}/2009_{label:03}{{:03}}.jpg" for c, label in labels.items()}
+    for category, images in _draw(root, rng, files).items():
+        for one in images:
+            _save_class_map(one.scene, labels[category], root / "Segmentation" / category / f"{one.name}.png")
+        for split, (i, j) in ((split, pair) for split, pairs in PAIRS.items() for pair in pairs):
+            number = 1 + len(layouts["large", split])
+            name = f"{number:06}-{images[i].name}-{images[j].name}:{category}"
+            layouts["large", split].append(name)
+            if number % 2:
+                layouts["small", split].append(name)
+            # The scenes are too alike to differ in truth; the flags take every value, for tables to show.
+            flags = {flag: (i + j + k) % 3 for k, flag in enumerate(spair71k.FLAGS)}
+            content = {"pair_id": number, "category": category, **flags}
+            seen = _common(images[i], images[j])
+            for prefix, one in (("src", images[i]), ("trg", images[j])):
+                content[f"{prefix}_imname"] = f"{one.name}.jpg"
+                content[f"{prefix}_imsize"] = [*one.scene.size, 3]
+                content[f"{prefix}_bndbox"] = one.scene.box.round().astype(int).tolist()
+                content[f"{prefix}_kps"] = one.points[seen].round().astype(int).tolist()
+            _save_text(root / "PairAnnotation" / split / f"{name}.json", json.dumps(content))
     for (layout, split), names in layouts.items():
-        file = root / "Layout" / layout / f"{split}.txt"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("".join(f"{name}\n" for name in names))
+        _save_text(root / "Layout" / layout / f"{split}.txt", "".join(f"{name}\n" for name in names))
 
 
-def _spair_annotation(
-    a: Named, b: Named, category: str, images: tuple[int, int], number: int
-) -> dict[str, object]:
-    seen = _common(a, b)
-    content: dict[str, object] = {"pair_id": number, "category": category}
-    for prefix, item in (("src", a), ("trg", b)):
-        height, width = item.scene.mask.shape
-        content[f"{prefix}_imname"] = f"{item.name}.jpg"
-        content[f"{prefix}_imsize"] = [width, height, 3]
-        content[f"{prefix}_bndbox"] = item.scene.box.round().astype(int).tolist()
-        content[f"{prefix}_kps"] = item.points[seen].round().astype(int).tolist()
-    content["kps_ids"] = [str(k) for k in np.flatnonzero(seen)]
-    # The scenes are too alike to differ in truth; the flags take every value, for tables to show.
-    return content | {flag: (sum(images) + k) % 3 for k, flag in enumerate(spair71k.FLAGS)}
+def _coco(root: Path, rng: np.random.Generator) -> None:
+    names = [f"{side}_{part}" for part in range(SPOTS // 2) for side in ("left", "right")]
+    content: dict[str, list[dict[str, Any]]] = {"images": [], "annotations": [], "categories": []}
+    files = {category: f"images/{category}_{{}}.jpg" for category in ("cup", "shoe")}
+    for kind, (category, images) in enumerate(_draw(root, rng, files).items(), start=1):
+        content["categories"].append({"id": kind, "name": category, "keypoints": names})
+        for one in images:
+            number = 1 + len(content["images"])
+            about = dict(zip(("width", "height"), one.scene.size, strict=True))
+            content["images"].append({"id": number, "file_name": f"{one.name}.jpg", **about})
+            shown = np.isfinite(one.points[:, :1])
+            points = np.where(shown, np.hstack([one.points, np.full((SPOTS, 1), 2.0)]), 0.0)
+            corner, opposite = one.scene.box.reshape(2, 2)
+            content["annotations"].append(
+                {
+                    "id": number,
+                    "image_id": number,
+                    "category_id": kind,
+                    "bbox": [*(corner + 0.5).round(2).tolist(), *(opposite - corner).round(2).tolist()],
+                    "num_keypoints": int(shown.sum()),
+                    "keypoints": points.round(2).reshape(-1).tolist(),
+                }
+            )
+    _save_text(root / "annotations.json", json.dumps(content))
 
 
-def _common(a: Named, b: Named) -> NDArray[np.bool_]:
+def _common(a: Drawn, b: Drawn) -> NDArray[np.bool_]:
     """Which keypoints both show, (SPOTS,)."""
     return np.isfinite(a.points[:, 0] + b.points[:, 0])
+
+
+def _cell(values: Floats) -> str:
+    return SEPARATOR.join(map(str, values.tolist()))
 
 
 def _save(image: NDArray[np.uint8], path: Path) -> None:
@@ -199,6 +197,11 @@ def _save_class_map(scene: Scene, label: int, path: Path) -> None:
     _save(np.where(scene.mask, label, 0).astype(np.uint8), path)
 
 
-def _save_rows(path: Path, header: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
+def _save_text(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def _save_rows(path: Path, rows: Iterable[Iterable[Any]]) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file, lineterminator="\n").writerows([header, *rows])
+        csv.writer(file, lineterminator="\n").writerows(rows)

@@ -1,6 +1,6 @@
-"""The one sample that every data set yields: a pair of photos with what is known about them.
+"""The one sample that every data set yields: a pair of images with what is known about them.
 
-Points count pixel centres of the original image: the centre of the top left pixel is (0, 0).
+Points are in pixels of the original image, after its EXIF orientation is undone (see `dhpf.grid`).
 
 K points  P corners of a polygon  H, W pixels of the original image
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -17,9 +18,14 @@ from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
 from ..errors import InputError
-from .images import fill_polygon, read_class_mask, read_rgb, read_size
+from ..grid import mirror_points
+from ..images import read_image, read_size
+from .masks import fill_polygon, read_class_mask
+from .names import mirrored_name
 
 Floats = NDArray[np.float64]
+
+FARTHEST = 1e6  # pixels; a coordinate beyond that is a mistake
 
 
 class ClassMap(NamedTuple):
@@ -39,11 +45,12 @@ class Photo:
     box: Floats | None = None  # (4,): x1, y1, x2, y2 of the object, in pixels of the original image
     polygon: Floats | None = None  # (P, 2): outline of the object, in pixels of the original image
     class_map: ClassMap | None = None
+    names: tuple[str, ...] | None = None  # of the points, where the annotation has them
     mirrored: bool = False  # left and right exchanged, in all fields, in the image and in the mask
 
     def image(self) -> NDArray[np.uint8]:
         """Read the pixels: (H, W, 3), RGB."""
-        image = read_rgb(self.path)
+        image = np.array(read_image(self.path))
         return np.ascontiguousarray(image[:, ::-1]) if self.mirrored else image
 
     @property
@@ -66,15 +73,18 @@ class Photo:
         return None if self.polygon is None else fill_polygon(self.polygon, self.size)
 
     def mirror(self) -> Photo:
-        """Exchange left and right: x becomes width - 1 - x, so that a point stays on its pixel."""
-        last = self.size[0] - 1
-        box, polygon = self.box, self.polygon
+        """Exchange left and right, also in the names of points: a left eye now looks like a right one."""
+        width = self.size[0]
+        box, polygon, names = self.box, self.polygon, self.names
         if box is not None:
-            box = np.array([last - box[2], box[1], last - box[0], box[3]])
+            (right, top), (left, bottom) = mirror_points(box.reshape(2, 2), width)
+            box = np.array([left, top, right, bottom])
         if polygon is not None:
-            polygon = _mirror(polygon, last)
-        points = _mirror(self.points, last)
-        return replace(self, points=points, box=box, polygon=polygon, mirrored=not self.mirrored)
+            polygon = mirror_points(polygon, width)
+        if names is not None:
+            names = tuple(mirrored_name(name) for name in names)
+        points = mirror_points(self.points, width)
+        return replace(self, points=points, box=box, polygon=polygon, names=names, mirrored=not self.mirrored)
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +124,12 @@ class Labels(NamedTuple):
     box: Floats | None = None
     polygon: Floats | None = None
     class_map: ClassMap | None = None
+    names: tuple[str, ...] | None = None
+
+    def take(self, indices: NDArray[np.intp]) -> Labels:
+        """The same with some of the points."""
+        names = None if self.names is None else tuple(self.names[index] for index in indices)
+        return self._replace(points=self.points[indices], names=names)
 
 
 class Annotation(NamedTuple):
@@ -130,8 +146,8 @@ class Annotation(NamedTuple):
             raise InputError(f"{place}: {counts[0]} points in the source, but {counts[1]} in the target")
         for labels in (self.source, self.target):
             values = [labels.points, labels.box, labels.polygon]
-            if not all(np.isfinite(value).all() for value in values if value is not None):
-                raise InputError(f"{place}: a coordinate is not a finite number")
+            if not all((np.abs(value) <= FARTHEST).all() for value in values if value is not None):
+                raise InputError(f"{place}: a coordinate is not a finite number, or beyond any image")
             if labels.polygon is not None and len(labels.polygon) < 3:
                 raise InputError(f"{place}: a polygon has {len(labels.polygon)} corners, but 3 are wanted")
         return self
@@ -150,12 +166,15 @@ class PairDataset(Dataset[Pair]):
         Which list of the data set this is.
     entries
         The list, in the order of the items; reading it opens no further file.
+    sizes
+        Width and height of images, where the annotation states them: of other images it says nothing.
     """
 
     name: str
     root: Path
     split: str
     entries: tuple[Entry, ...]
+    sizes: Mapping[Path, tuple[int, int]] = MappingProxyType({})
 
     def annotation(self, index: int) -> Annotation:
         """Read what is known about a pair, without opening its images."""
@@ -166,21 +185,36 @@ class PairDataset(Dataset[Pair]):
 
     def __getitem__(self, index: int) -> Pair:
         entry, (source, target, flags) = self.entries[index], self.annotation(index)
-        first = Photo(entry.source, read_size(entry.source), *source)
-        second = Photo(entry.target, read_size(entry.target), *target)
+        first = Photo(entry.source, self.size(entry.source), *source)
+        second = Photo(entry.target, self.size(entry.target), *target)
         pair = Pair(entry.id, range(len(self))[index], entry.category, first, second, flags)
         return pair.mirror() if entry.mirrored else pair
+
+    def size(self, path: Path) -> tuple[int, int]:
+        """Width and height of an image, which must be those that the annotation states, if it does."""
+        size = read_size(path)
+        stated = self.sizes.get(path, size)
+        if size != stated:
+            wanted = f"{stated[0]} x {stated[1]}"
+            raise InputError(f"{path} has {size[0]} x {size[1]} pixels, but its annotation is for {wanted}")
+        return size
+
+
+def entries_by_folder(images: Iterable[tuple[Path, Path]]) -> tuple[Entry, ...]:
+    """Pairs of images whose folder is their category."""
+    pairs = list(images)
+    ids = unique(f"{a.parent.name}/{a.stem}-{b.stem}" for a, b in pairs)
+    return tuple(Entry(name, a.parent.name, a, b) for name, (a, b) in zip(ids, pairs, strict=True))
 
 
 def unique(ids: Iterable[str]) -> list[str]:
     """Tell repeated ids apart: a, b, a becomes a, b, a#2."""
-    seen: dict[str, int] = {}
-    result = []
+    counts: dict[str, int] = {}
+    result: dict[str, None] = {}
     for name in ids:
-        seen[name] = seen.get(name, 0) + 1
-        result.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
-    return result
-
-
-def _mirror(points: Floats, last: int) -> Floats:
-    return np.stack([last - points[:, 0], points[:, 1]], axis=1)
+        own = name
+        while own in result:
+            counts[name] = counts.get(name, 1) + 1
+            own = f"{name}#{counts[name]}"
+        result[own] = None
+    return list(result)

@@ -11,7 +11,7 @@ Without either, as in training lists for weak supervision, pairs have no points.
 
 from __future__ import annotations
 
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import numpy as np
 
@@ -30,7 +30,6 @@ LISTS = {
     "val": ("val_pairs.csv",),
     "test": ("test_pairs.csv",),
 }
-SEPARATOR = ";"
 
 
 class PFPascal(PairDataset):
@@ -63,7 +62,7 @@ class PFPascal(PairDataset):
         """Read the points that both images show, the boxes, and which class maps there are."""
         row, entry = self._rows[index], self.entries[index]
         if "XA" in row.values:
-            points_a, points_b = row.points("XA", "YA", SEPARATOR), row.points("XB", "YB", SEPARATOR)
+            points_a, points_b = row.points("XA", "YA"), row.points("XB", "YB")
         elif self._has_annotations():
             points_a, points_b = self._common_points(entry)
         else:
@@ -77,14 +76,11 @@ class PFPascal(PairDataset):
         number = row.integer("class")
         if not 1 <= number <= len(CLASSES):
             raise InputError(f"{row.place}: class is {number}, but 1 to {len(CLASSES)} is wanted")
-        source, target = (self._image(row.text(column)) for column in ("source_image", "target_image"))
+        folder = self.root / "JPEGImages"
+        source, target = folder / row.path("source_image", 1), folder / row.path("target_image", 1)
         mirrored = "flip" in row.values and row.integer("flip") == 1
         name = f"{source.stem}-{target.stem}" + ("-mirrored" if mirrored else "")
         return Entry(name, CLASSES[number - 1], source, target, mirrored)
-
-    def _image(self, name: str) -> Path:
-        """Published lists differ in the folders that they write before the name."""
-        return self.root / "JPEGImages" / PurePosixPath(name).name
 
     def _has_annotations(self) -> bool:
         return (self.root / "Annotations").is_dir()
@@ -103,7 +99,7 @@ class PFPascal(PairDataset):
     def _box(self, index: int, letter: str) -> Floats | None:
         row, entry = self._rows[index], self.entries[index]
         if f"bbox{letter}" in row.values:
-            return row.box(f"bbox{letter}", SEPARATOR)
+            return row.box(f"bbox{letter}")
         if not self._has_annotations():
             return None
         file = self._matrix_file(entry, entry.source if letter == "A" else entry.target)

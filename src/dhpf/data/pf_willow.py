@@ -8,13 +8,13 @@ the pairs are all ordered pairs of each sub-class, which is what the list holds,
 from __future__ import annotations
 
 from itertools import permutations
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import numpy as np
 
 from ..errors import InputError
 from .annotations import Row, as_points, read_matrix, read_rows
-from .pairs import Annotation, Entry, Floats, Labels, PairDataset, unique
+from .pairs import Annotation, Floats, Labels, PairDataset, entries_by_folder
 
 LISTS = ("test_pairs.csv", "test_pairs_pf.csv")
 POINTS = 10
@@ -44,13 +44,11 @@ class PFWillow(PairDataset):
         self._rows: list[Row] | None = None
         if lists:
             self._rows = read_rows(lists[0], COLUMNS)
-            images = [(self._image(row, "imageA"), self._image(row, "imageB")) for row in self._rows]
+            self.entries = entries_by_folder(
+                (self.root / row.path("imageA", 2), self.root / row.path("imageB", 2)) for row in self._rows
+            )
         else:
-            images = self._all_pairs()
-        ids = unique(f"{a.parent.name}/{a.stem}-{b.stem}" for a, b in images)
-        self.entries = tuple(
-            Entry(name, a.parent.name, a, b) for name, (a, b) in zip(ids, images, strict=True)
-        )
+            self.entries = entries_by_folder(self._all_pairs())
 
     def annotation(self, index: int) -> Annotation:
         """Read the ten points of both images."""
@@ -59,13 +57,6 @@ class PFWillow(PairDataset):
             return Annotation(Labels(_row_points(row, "A")), Labels(_row_points(row, "B"))).checked(row.place)
         source, target = (image.with_suffix(".mat") for image in self.entries[index][2:4])
         return Annotation(Labels(_file_points(source)), Labels(_file_points(target))).checked(target)
-
-    def _image(self, row: Row, column: str) -> Path:
-        """Published lists differ in the folders that they write before ``<sub-class>/<image>``."""
-        parts = PurePosixPath(row.text(column)).parts[-2:]
-        if len(parts) != 2:
-            raise InputError(f"{row.place}: {column} is {row.text(column)!r}, but sub-class/image is wanted")
-        return self.root.joinpath(*parts)
 
     def _all_pairs(self) -> list[tuple[Path, Path]]:
         files = [file for file in sorted(self.root.glob("*/*.mat")) if not file.name.startswith(".")]

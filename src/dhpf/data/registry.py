@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,14 +36,13 @@ class DatasetInfo:
     """What is known about a data set without opening it."""
 
     name: str
-    title: str
-    folder: str
+    folder: str  # its name, below the folder of all data sets
     loader: str  # module:class, imported only when a data set is opened
-    pairs: Mapping[str, int]  # split -> pairs in the official list
     threshold: str  # of the default protocol: image, box or keypoints; mask-transfer has none
     page: str
-    files: tuple[RemoteFile, ...]
     marks: tuple[str, ...]  # patterns of names, any of which tells the data set
+    pairs: Mapping[str, int] = field(default_factory=dict)  # split -> pairs in the official list
+    files: tuple[RemoteFile, ...] = ()
 
 
 DATASETS = {
@@ -51,7 +50,6 @@ DATASETS = {
     for info in (
         DatasetInfo(
             name="spair-71k",
-            title="SPair-71k",
             folder="SPair-71k",
             loader="spair71k:SPair71k",
             pairs={"trn": 53340, "val": 5384, "test": 12234},
@@ -68,7 +66,6 @@ DATASETS = {
         ),
         DatasetInfo(
             name="caltech-101",
-            title="Caltech-101",
             folder="Caltech-101",
             loader="caltech101:Caltech101",
             pairs={"test": 1515},
@@ -92,7 +89,6 @@ DATASETS = {
         ),
         DatasetInfo(
             name="pf-willow",
-            title="PF-WILLOW",
             folder="PF-WILLOW",
             loader="pf_willow:PFWillow",
             pairs={"test": 900},
@@ -101,11 +97,10 @@ DATASETS = {
             files=(
                 RemoteFile(f"{PROPOSAL_FLOW}/dataset/PF-dataset.zip", "PF-dataset.zip", top="PF-dataset"),
             ),
-            marks=("*(*)",),
+            marks=("*(*)/*.mat", "test_pairs_pf.csv"),
         ),
         DatasetInfo(
             name="pf-pascal",
-            title="PF-PASCAL",
             folder="PF-PASCAL",
             loader="pf_pascal:PFPascal",
             pairs={"trn": 2940, "val": 308, "test": 299},
@@ -121,7 +116,15 @@ DATASETS = {
                 RemoteFile(f"{PAIR_LISTS}/val_pairs.csv", "val_pairs.csv"),
                 RemoteFile(f"{PAIR_LISTS}/test_pairs.csv", "test_pairs.csv"),
             ),
-            marks=("JPEGImages", "*_pairs.csv"),
+            marks=("*_pairs.csv", "Annotations/*/*.mat"),
+        ),
+        DatasetInfo(  # a format, in which people have data of their own
+            name="coco",
+            folder="",
+            loader="coco:CocoKeypoints",
+            threshold="box",
+            page="https://cocodataset.org/#format-data",
+            marks=("*.json", "*/*.json"),
         ),
     )
 }
@@ -140,22 +143,32 @@ def open_dataset(name: str, root: str | Path, split: str = "test") -> PairDatase
     Parameters
     ----------
     name
-        ``pf-pascal``, ``pf-willow``, ``caltech-101`` or ``spair-71k``.
+        ``pf-pascal``, ``pf-willow``, ``caltech-101``, ``spair-71k`` or ``coco``.
     root
         The data set's folder.
     split
-        ``trn``, ``val`` or ``test``; PF-WILLOW and Caltech-101 have ``test`` alone.
+        ``trn``, ``val`` or ``test``; PF-WILLOW and Caltech-101 have ``test`` alone, COCO keypoints files
+        those of `splits_in`.
     """
     module, loader = find_dataset(name).loader.split(":")
     dataset: PairDataset = getattr(import_module(f".{module}", __package__), loader)(root, split)
     return dataset
 
 
+def splits_in(info: DatasetInfo, root: Path) -> tuple[str, ...]:
+    """The official splits, or those that a folder has."""
+    if info.pairs:
+        return tuple(info.pairs)
+    from .coco import find_splits
+
+    return tuple(find_splits(root))
+
+
 def recognise(root: Path) -> DatasetInfo:
     """Tell which data set a folder holds."""
     if not root.is_dir():
         raise InputError(f"{root}: no such folder")
-    for info in DATASETS.values():  # the ones with marks of their own come first
+    for info in DATASETS.values():
         if any(next(root.glob(mark), None) for mark in info.marks):
             return info
     wanted = "; ".join(f"{info.name} has {' or '.join(info.marks)}" for info in DATASETS.values())

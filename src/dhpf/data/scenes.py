@@ -29,6 +29,11 @@ class Scene:
     outline: Floats  # (CORNERS, 2)
 
     @property
+    def size(self) -> tuple[int, int]:
+        """Width and height."""
+        return self.mask.shape[1], self.mask.shape[0]
+
+    @property
     def box(self) -> Floats:
         """The outline's extent: x1, y1, x2, y2."""
         return np.concatenate([self.outline.min(axis=0), self.outline.max(axis=0)])

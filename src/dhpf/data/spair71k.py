@@ -5,16 +5,19 @@ One JSON file for each pair; 53,340 of them in training, so they are read when a
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from ..errors import InputError
-from .annotations import as_box, as_points, read_json
+from .annotations import MOST_BYTES, SHOWN, as_box, as_points, read_json, read_text
 from .pairs import Annotation, ClassMap, Entry, Labels, PairDataset
 from .pf_pascal import CLASSES
 
 SPLITS = ("trn", "val", "test")
 LAYOUTS = ("large", "small")
 FLAGS = ("viewpoint_variation", "scale_variation", "truncation", "occlusion")
+LARGEST_FLAG = 2
+PAIR = re.compile(r"\d+-(\w+)-(\w+):(\w+)")  # number, source, target, category
 COLON_STAND_INS = (":", "_", "-")  # some file systems cannot store the colon of the official names
 
 
@@ -40,12 +43,7 @@ class SPair71k(PairDataset):
         if layout not in LAYOUTS:
             raise InputError(f"spair-71k has no layout {layout!r}; its layouts are {' and '.join(LAYOUTS)}")
         path = self.root / "Layout" / layout / f"{split}.txt"
-        try:
-            names = path.read_text(encoding="utf-8").split()
-        except FileNotFoundError:
-            raise InputError(f"{path}: the pair list is missing") from None
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{path}: not a readable pair list ({error})") from error
+        names = read_text(path, "pair list", MOST_BYTES).split()
         if not names:
             raise InputError(f"{path}: the split is empty, the list holds no pair")
         self.entries = tuple(self._entry(name, path) for name in names)
@@ -63,17 +61,18 @@ class SPair71k(PairDataset):
             points = as_points(content[f"{prefix}_kps"], file, f"{prefix}_kps")
             box = as_box(content[f"{prefix}_bndbox"], file, f"{prefix}_bndbox")
             labels.append(Labels(points, box, None, self._class_map(image, entry.category)))
-        flags = {flag: int(content[flag]) for flag in FLAGS if flag in content}
+        flags = {flag: content[flag] for flag in FLAGS if flag in content}
+        if not all(isinstance(value, int) and 0 <= value <= LARGEST_FLAG for value in flags.values()):
+            raise InputError(f"{file}: a variation flag is not a whole number from 0 to {LARGEST_FLAG}")
         return Annotation(labels[0], labels[1], flags).checked(file)
 
     def _entry(self, name: str, listed_in: Path) -> Entry:
-        """``<number>-<source>-<target>:<category>``."""
-        images, _, category = name.partition(":")
-        parts = images.split("-")
-        if len(parts) != 3 or category not in CLASSES:
-            raise InputError(f"{listed_in}: {name!r} is not number-source-target:category")
+        match = PAIR.fullmatch(name)
+        if match is None or match[3] not in CLASSES:
+            raise InputError(f"{listed_in}: {name[:SHOWN]!r} is not number-source-target:category")
+        source, target, category = match.groups()
         folder = self.root / "JPEGImages" / category
-        return Entry(name, category, folder / f"{parts[1]}.jpg", folder / f"{parts[2]}.jpg")
+        return Entry(name, category, folder / f"{source}.jpg", folder / f"{target}.jpg")
 
     def _annotation_file(self, name: str) -> Path:
         folder = self.root / "PairAnnotation" / self.split

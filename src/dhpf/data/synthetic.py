@@ -1,6 +1,7 @@
-"""Self-supervision: pairs made from single photos by random warps, with true correspondences everywhere.
+"""Self-supervision: pairs made from single images by random warps, with true correspondences everywhere.
 
-The target of a pair is the photo itself, warped by a random affine map and a thin-plate spline on top.
+The target of a pair is the image itself, warped by a random affine map and a thin-plate spline on top. Warps
+live on an image of one pixel, which covers -1/2 to 1/2, so that `resize_points` takes points there and back.
 
 K points  H, W pixels
 """
@@ -17,28 +18,30 @@ from scipy.interpolate import RBFInterpolator
 from scipy.ndimage import map_coordinates
 
 from ..errors import InputError
-from .images import read_rgb, read_size
+from ..grid import resize_points
+from ..images import read_image
 from .pairs import Annotation, Entry, Floats, Labels, Pair, PairDataset, Photo
 
 ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff")
 POINTS = 16  # of a pair
-TURN, SCALE, SHIFT, BEND = 0.35, 0.25, 0.1, 0.08  # largest: radians, logarithm, and shares of a side
+ROTATION, SCALE, SHIFT, BEND = 0.35, 0.25, 0.1, 0.08  # largest: radians, logarithm, fractions of a side
 KNOTS = 4  # along each side, of the thin-plate spline
 COARSE = 32  # the spline is evaluated on that many points a side, and interpolated between
+UNIT = (1, 1)  # size of the image that warps live on
 
 
 @dataclass(frozen=True, eq=False)
 class WarpedPhoto(Photo):
-    """A photo seen through a warp. Where pixels come from outside, the edge is repeated."""
+    """An image seen through a warp. Where pixels come from outside, the edge is repeated."""
 
     seed: int = 0
 
     def image(self) -> NDArray[np.uint8]:
         """Read and warp the pixels: (H, W, 3), RGB."""
-        image = read_rgb(self.path)
+        image = np.asarray(read_image(self.path))
         width, height = self.size
-        x, y = np.meshgrid(np.arange(width) / width, np.arange(height) / height)
-        x, y = self.warp.origin(np.stack([x, y], axis=-1).reshape(-1, 2)).T * np.array([[width], [height]])
+        pixels = np.stack(np.meshgrid(np.arange(float(width)), np.arange(float(height))), axis=-1)
+        x, y = self.warp.origin(pixels.reshape(-1, 2), self.size).T
         planes = [map_coordinates(image[..., c], [y, x], order=1, mode="nearest") for c in range(3)]
         warped = np.stack(planes, axis=-1).reshape(height, width, 3)
         return np.ascontiguousarray(warped[:, ::-1]) if self.mirrored else warped
@@ -50,37 +53,36 @@ class WarpedPhoto(Photo):
 
     @cached_property
     def warp(self) -> Warp:
-        """From places in the warped photo to places in the photo."""
-        return Warp(np.random.default_rng(self.seed))
+        """From locations in the warped image to locations in the image."""
+        return Warp(self.seed)
 
 
 class Warp:
-    """A random smooth map of the unit square: an affine map, then a thin-plate spline."""
+    """A random smooth map: an affine map, plus a thin-plate spline."""
 
-    def __init__(self, random: np.random.Generator) -> None:
-        angle = random.uniform(-TURN, TURN)
+    def __init__(self, seed: int) -> None:
+        random = np.random.default_rng(seed)
+        angle = random.uniform(-ROTATION, ROTATION)
         stretch = np.exp(random.uniform(-SCALE, SCALE, 2))
-        turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
-        self.matrix = turn @ np.diag(stretch)
+        rotation = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+        self.matrix = rotation @ np.diag(stretch)
         self.shift = random.uniform(-SHIFT, SHIFT, 2)
-        knots = np.stack(np.meshgrid(*[np.linspace(0, 1, KNOTS)] * 2), axis=-1).reshape(-1, 2)
+        knots = np.stack(np.meshgrid(*[np.linspace(-0.5, 0.5, KNOTS)] * 2), axis=-1).reshape(-1, 2)
         bend = random.uniform(-BEND, BEND, knots.shape)
-        grid = np.stack(np.meshgrid(*[np.linspace(0, 1, COARSE)] * 2, indexing="ij"), axis=-1)
+        grid = np.stack(np.meshgrid(*[np.linspace(-0.5, 0.5, COARSE)] * 2, indexing="ij"), axis=-1)
         spline = RBFInterpolator(knots, bend, kernel="thin_plate_spline")
         self.bend = spline(grid.reshape(-1, 2)).reshape(COARSE, COARSE, 2)  # indexed by x, then y
 
-    def origin(self, places: Floats) -> Floats:
-        """Where in the photo the places (K, 2) of the warped one come from; both as shares of the sides."""
-        index = np.clip(places, 0, 1).T * (COARSE - 1)
-        bent = np.stack(
-            [map_coordinates(self.bend[..., k], index, order=1, mode="nearest") for k in (0, 1)], 1
-        )
-        moved: Floats = (places - 0.5) @ self.matrix.T + 0.5 + self.shift + bent
-        return moved
+    def origin(self, points: Floats, size: tuple[int, int]) -> Floats:
+        """Where in an image of that size the points (K, 2) of the warped one come from."""
+        unit = resize_points(points, size, UNIT)
+        index = (np.clip(unit, -0.5, 0.5).T + 0.5) * (COARSE - 1)
+        bent = [map_coordinates(self.bend[..., k], index, order=1, mode="nearest") for k in (0, 1)]
+        return resize_points(unit @ self.matrix.T + self.shift + np.stack(bent, axis=1), UNIT, size)
 
 
 class SyntheticPairs(PairDataset):
-    """All photos of a folder and its subfolders, each with a warped copy of itself.
+    """All images of a folder and its subfolders, each with a warped copy of itself.
 
     Parameters
     ----------
@@ -107,14 +109,14 @@ class SyntheticPairs(PairDataset):
         )
 
     def annotation(self, index: int) -> Annotation:
-        """True correspondences: places of the warped photo whose origin lies in the photo."""
-        size = np.array(read_size(self.entries[index].source))
-        index = range(len(self))[index]
-        random = np.random.default_rng((self.seed, index))
-        places = random.uniform(0.05, 0.95, (40 * POINTS, 2))
-        origins = self._warp(index).origin(places)
-        inside = np.flatnonzero(((origins > 0.02) & (origins < 0.98)).all(axis=1))[:POINTS]
-        return Annotation(Labels(origins[inside] * size), Labels(places[inside] * size))
+        """True correspondences: points of the warped image whose origin lies in the image."""
+        size = self.size(self.entries[index].source)
+        random = np.random.default_rng((self.seed, range(len(self))[index]))
+        points = resize_points(random.uniform(-0.45, 0.45, (40 * POINTS, 2)), UNIT, size)
+        origins = Warp(self._seed(index)).origin(points, size)
+        inside = (np.abs(resize_points(origins, size, UNIT)) < 0.48).all(axis=1)
+        kept = np.flatnonzero(inside)[:POINTS]
+        return Annotation(Labels(origins[kept]), Labels(points[kept]))
 
     def __getitem__(self, index: int) -> Pair:
         pair = super().__getitem__(index)
@@ -124,6 +126,3 @@ class SyntheticPairs(PairDataset):
 
     def _seed(self, index: int) -> int:
         return self.seed * 1_000_003 + range(len(self))[index]
-
-    def _warp(self, index: int) -> Warp:
-        return Warp(np.random.default_rng(self._seed(index)))

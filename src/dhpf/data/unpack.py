@@ -1,24 +1,28 @@
 """Archives -> folders, trusting nothing that the archive says about itself.
 
 Only files and their folders are made, with the permissions of this process. A link inside a tar archive
-becomes a copy of the member it points to. Names and links that leave the folder, devices and pipes are
-refused before anything is written.
+becomes a copy of the member it points to. Names and links that leave the folder, devices, pipes and encrypted
+files are refused before anything is written.
 """
 
 from __future__ import annotations
 
+import errno
 import os
-import shutil
 import stat
 import tarfile
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple
 
 from ..errors import InputError
+from .annotations import points_out
+
+DISK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES}  # full or not to be written
+CHUNK = 2**20  # bytes copied at a time
+MOST_BYTES = 20_000_000_000  # of all that is unpacked
 
 
 class Member(NamedTuple):
@@ -34,7 +38,9 @@ def unpack(archive: Path, folder: Path) -> None:
     Raises
     ------
     InputError
-        Naming the archive: it is not one, it is damaged, or it holds something unsafe.
+        Naming the archive: it is not one, it is damaged or encrypted, or it holds something unsafe.
+    OSError
+        The disk is full, or the folder cannot be written: the archive is not to blame.
     """
     try:
         if zipfile.is_zipfile(archive):
@@ -45,8 +51,13 @@ def unpack(archive: Path, folder: Path) -> None:
                 _write(list(_tar_members(opened_tar, archive)), archive, folder)
     except FileNotFoundError:
         raise InputError(f"{archive}: the archive is missing") from None
-    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
-        raise InputError(f"{archive}: not a readable zip or tar archive ({error})") from error
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:  # a damaged archive makes the libraries raise almost anything
+        if isinstance(error, OSError) and error.errno in DISK:
+            raise
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise InputError(f"{archive}: not a readable zip or tar archive ({reason})") from None
 
 
 def _zip_members(archive: zipfile.ZipFile, path: Path) -> Iterator[Member]:
@@ -54,6 +65,8 @@ def _zip_members(archive: zipfile.ZipFile, path: Path) -> Iterator[Member]:
         _check_name(info.filename, path)
         if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
             raise InputError(f"{path}: refused, {info.filename!r} is neither a file nor a folder")
+        if info.flag_bits & 1:
+            raise InputError(f"{path}: {info.filename!r} is encrypted; unpack it yourself, with its password")
         if not info.is_dir():
             yield Member(info.filename, partial(archive.open, info))
 
@@ -70,12 +83,12 @@ def _tar_members(archive: tarfile.TarFile, path: Path) -> Iterator[Member]:
 
 
 def _check_name(name: str, archive: Path) -> None:
-    windows = PureWindowsPath(name)  # its rules include those of other systems
-    if windows.drive or windows.root or ".." in windows.parts:
+    if points_out(name):
         raise InputError(f"{archive}: refused, {name!r} points out of the archive's folder")
 
 
 def _write(members: list[Member], archive: Path, folder: Path) -> None:
+    total = 0
     for name, content in members:
         if os.name == "nt":
             name = name.replace(":", "_")  # SPair-71k has file names with a colon
@@ -88,4 +101,8 @@ def _write(members: list[Member], archive: Path, folder: Path) -> None:
         if source is None:
             raise InputError(f"{archive}: refused, the link {name!r} points to no file of the archive")
         with source, target.open("wb") as out:
-            shutil.copyfileobj(source, out)
+            while chunk := source.read(CHUNK):
+                total += len(chunk)
+                if total > MOST_BYTES:
+                    raise InputError(f"{archive}: refused, it unpacks to more than {MOST_BYTES:,} bytes")
+                out.write(chunk)

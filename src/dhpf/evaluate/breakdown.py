@@ -1,6 +1,6 @@
-"""Figures of a group of pairs with their confidence interval, and the groups worth looking at.
+"""Figures of groups of pairs with their confidence intervals, and of points by their confidence.
 
-P pairs  M metrics  R resamples
+P pairs  N points  M metrics  R resamples
 """
 
 from __future__ import annotations
@@ -10,24 +10,24 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .layout import UNKNOWN_FLAG
-from .predictions import Predictions
+from .predictions import UNKNOWN_FLAG, Predictions
 
 Floats = NDArray[np.float64]
 Booleans = NDArray[np.bool_]
 
 CONFIDENCE = 95  # percent
 RESAMPLES = 1000
+BINS = 10  # of confidence
 
-DEGREES = ("easy", "medium", "hard")
-SIDES = ("none", "source", "target", "both")
+DEGREES = dict(enumerate(("easy", "medium", "hard")))
+SIDES = dict(enumerate(("none", "source", "target", "both")))
 FLAG_VALUES = {
     "viewpoint_variation": DEGREES,
     "scale_variation": DEGREES,
     "truncation": SIDES,
     "occlusion": SIDES,
 }
-POINT_BINS = ((1, 4), (5, 8), (9, 12), (13, 16), (17, None))  # keypoints a pair, both ends included
+POINT_BINS = ((1, 4), (5, 8), (9, 12), (13, 16), (17, np.inf))  # keypoints a pair, both ends included
 
 
 class Summary(NamedTuple):
@@ -37,6 +37,23 @@ class Summary(NamedTuple):
     points: int
     values: tuple[float, ...]
     intervals: tuple[tuple[float, float], ...] | None  # of 95 %; None for a single pair
+
+
+class Bin(NamedTuple):
+    """The points whose confidence is at least ``low`` and below ``high``; in the last bin, at most that."""
+
+    low: float
+    high: float
+    points: int
+    confidence: float  # their mean, in percent
+    right: float  # of them, in percent
+
+
+class Calibration(NamedTuple):
+    """Whether points are right as often as they are confident."""
+
+    bins: tuple[Bin, ...]  # those with points
+    error: float  # expected calibration error: the mean |right - confidence| of the points' bins, in percent
 
 
 def summarise(
@@ -71,30 +88,35 @@ def summarise(
 
 def groups(predictions: Predictions) -> dict[str, dict[str, Booleans]]:
     """Which pairs (P,) belong to each group of each breakdown; groups without pairs are left out."""
-    found = {
-        "category": {str(name): predictions.categories == name for name in np.unique(predictions.categories)}
-    }
+    categories = predictions.categories
+    found = {"category": {str(name): categories == name for name in np.unique(categories)}}
     if predictions.flags is not None and predictions.flag_names is not None:
         for name, column in zip(predictions.flag_names.tolist(), predictions.flags.T, strict=True):
-            found[name] = {_flag_label(name, value): column == value for value in np.unique(column).tolist()}
+            labels = {UNKNOWN_FLAG: "unknown", **FLAG_VALUES.get(name, {})}
+            values = np.unique(column).tolist()
+            found[name] = {labels.get(value, str(value)): column == value for value in values}
     if predictions.kind == "keypoints":
         counts = np.diff(predictions.point_offsets)
-        bins = {_bin_label(low, high): _within(counts, low, high) for low, high in POINT_BINS}
+        bins = {_label(low, high): (counts >= low) & (counts <= high) for low, high in POINT_BINS}
         found["points"] = {label: members for label, members in bins.items() if members.any()}
     return found
 
 
-def _flag_label(name: str, value: int) -> str:
-    if value == UNKNOWN_FLAG:
-        return "unknown"
-    labels = FLAG_VALUES.get(name, ())
-    return labels[value] if value < len(labels) else str(value)
+def calibrate(confidences: Floats, right: Booleans) -> Calibration | None:
+    """Compare the confidences (N,) with which points are right (N,); those without one (NaN) are left out."""
+    known = ~np.isnan(confidences)
+    confidences, right = confidences[known], right[known]
+    if not len(confidences):
+        return None
+    number = np.minimum((confidences * BINS).astype(np.int64), BINS - 1)
+    bins = []
+    for index in np.unique(number).tolist():
+        members = number == index
+        means = (100 * float(values[members].mean()) for values in (confidences, right))
+        bins.append(Bin(index / BINS, (index + 1) / BINS, int(members.sum()), *means))
+    error = sum(each.points * abs(each.right - each.confidence) for each in bins) / len(confidences)
+    return Calibration(tuple(bins), error)
 
 
-def _bin_label(low: int, high: int | None) -> str:
-    return f"{low} or more" if high is None else f"{low} to {high}"
-
-
-def _within(counts: NDArray[np.int64], low: int, high: int | None) -> Booleans:
-    members: Booleans = counts >= low
-    return members if high is None else members & (counts <= high)
+def _label(low: float, high: float) -> str:
+    return f"{low} to {high}" if high < np.inf else f"{low} or more"

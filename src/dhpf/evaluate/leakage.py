@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ..errors import InputError
 from .predictions import Predictions
 
+MOST_BYTES = 2**26
 SPAIR_LINE = re.compile(r"\d+-([^:]+)-([^:]+):\w+")  # 000004-2008_000585-2008_004138:aeroplane
 
 
@@ -38,6 +39,10 @@ def read_training_list(path: str | Path) -> tuple[str, ...]:
     """Image names from a file: one a line, or the first two columns of a CSV of pairs, or SPair's layout."""
     path = Path(path)
     try:
+        if path.exists() and not path.is_file():  # a pipe or a device may never end
+            raise InputError(f"{path}: not a regular file; wanted: the list of training images")
+        if path.stat().st_size > MOST_BYTES:
+            raise InputError(f"{path}: larger than {MOST_BYTES:,} bytes; wanted: the list of training images")
         rows = list(csv.reader(path.read_text(encoding="utf-8").splitlines()))
     except FileNotFoundError:
         raise InputError(f"{path}: no such file; wanted: the list of training images") from None

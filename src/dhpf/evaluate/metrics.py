@@ -1,19 +1,24 @@
 """Distances, lengths and masks: what a protocol compares. Points are x, then y.
 
-P pairs  N points of all pairs  A alphas
+P pairs  K points of one pair  A alphas
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from ..data.images import fill_polygon
+from ..data.masks import fill_polygon
 from ..errors import InputError
-from .predictions import Predictions
+from ..grid import Size, resize_points
+from .predictions import PairPrediction, Predictions
 from .protocol import Protocol
+
+if TYPE_CHECKING:
+    from ..data.pairs import Photo
 
 Floats = NDArray[np.float64]
 Booleans = NDArray[np.bool_]
@@ -21,73 +26,78 @@ Booleans = NDArray[np.bool_]
 PADDING = -1.0  # the published DHPF fills up its keypoint arrays with points at (-1, -1)
 
 
-def frame_scale(sizes: NDArray[np.int64], protocol: Protocol) -> Floats:
-    """(P, 2): factors along x and y from original pixels of images of these sizes to the frame."""
-    if protocol.side is None:
-        return np.ones(sizes.shape)
-    return protocol.side / sizes
+def threshold_length(threshold: str, size: ArrayLike, box: ArrayLike | None, points: ArrayLike) -> float:
+    """The length that alpha multiplies, for one value of :attr:`Protocol.threshold`.
+
+    It is in the pixels in which the target is described: its ``size`` (width, height), the ``box`` (x1, y1,
+    x2, y2) of its object, and its true ``points`` (K, 2).
+    """
+    if threshold == "image":
+        return float(np.max(size))
+    if threshold == "box":
+        if box is None:
+            raise InputError("threshold=box needs the box of the target's object; try threshold=image")
+        x1, y1, x2, y2 = np.asarray(box, np.float64)
+        return float(max(x2 - x1, y2 - y1))
+    corners = np.asarray(points, np.float64)
+    if threshold == "legacy-padded":
+        corners = np.vstack([corners, (PADDING, PADDING)])
+    return float(np.ptp(corners, axis=0).max())
 
 
-def point_errors(predictions: Predictions, protocol: Protocol) -> Floats:
-    """(N,) distance of every predicted point to its truth, in pixels of the frame; NaN without answer."""
-    counts = np.diff(predictions.point_offsets)
-    scale = np.repeat(frame_scale(predictions.target_sizes, protocol), counts, axis=0)
-    offset = (predictions.predicted_points - predictions.target_points) * scale
-    distances: Floats = np.hypot(offset[:, 0], offset[:, 1])
-    return distances
+def within(distances: Floats, length: float, alphas: Sequence[float], compare: str = "<=") -> Booleans:
+    """(A, K) which distances (K,) are within each alpha times the length; NaN, no prediction, never is."""
+    limits = length * np.asarray(alphas, np.float64)[:, None]
+    return distances <= limits if compare == "<=" else distances < limits
 
 
-def threshold_lengths(predictions: Predictions, protocol: Protocol) -> Floats:
-    """(P,) the length that alpha multiplies, in pixels of the frame."""
-    scale = frame_scale(predictions.target_sizes, protocol)  # (P, 2)
-    if protocol.threshold == "image":
-        sides = predictions.target_sizes * scale
-    elif protocol.threshold == "box":
-        boxes = _boxes(predictions)
-        sides = (boxes[:, 2:] - boxes[:, :2]) * scale
-    else:
-        first = predictions.point_offsets[:-1]
-        lowest = np.minimum.reduceat(predictions.target_points, first, axis=0) * scale
-        highest = np.maximum.reduceat(predictions.target_points, first, axis=0) * scale
-        if protocol.threshold == "legacy-padded":
-            lowest, highest = np.minimum(lowest, PADDING), np.maximum(highest, PADDING)
-        sides = highest - lowest
-    lengths: Floats = sides.max(axis=1)
-    return lengths
+def pck(
+    predicted: ArrayLike, truth: ArrayLike, length: float, alphas: Sequence[float], compare: str = "<="
+) -> Floats:
+    """(A,) PCK of one pair in percent: of its points (K, 2), those within alpha times the length."""
+    distances = np.hypot(*np.subtract(predicted, truth).T)
+    percent: Floats = 100 * within(distances, length, alphas, compare).mean(axis=1)
+    return percent
 
 
-def correct_points(predictions: Predictions, protocol: Protocol, alphas: Sequence[float]) -> Booleans:
-    """(A, N) whether each point is right at each alpha."""
-    errors = point_errors(predictions, protocol)
-    lengths = np.repeat(threshold_lengths(predictions, protocol), np.diff(predictions.point_offsets))
-    limits = np.multiply.outer(np.asarray(alphas, dtype=np.float64), lengths)
-    correct: Booleans = errors <= limits if protocol.compare == "<=" else errors < limits
-    return correct
+def photo_pck(photo: Photo, predicted: ArrayLike, protocol: Protocol, alphas: Sequence[float]) -> Floats:
+    """(A,) PCK in percent of points that were predicted (K, 2) in an annotated image."""
+    distances, length = _measure(photo.size, photo.box, photo.points, predicted, protocol)
+    percent: Floats = 100 * within(distances, length, alphas, protocol.compare).mean(axis=1)
+    return percent
+
+
+def measure(pair: PairPrediction, protocol: Protocol) -> tuple[Floats, float]:
+    """The distance (K,) of each predicted point to its truth, and the length that alpha multiplies.
+
+    Both are in pixels of the protocol's frame, in which lengths are scaled along x and along y.
+    """
+    target = pair.target_size, pair.target_box, pair.target_points
+    try:
+        return _measure(*target, pair.predicted_points, protocol)
+    except InputError as error:
+        raise InputError(f"pair {pair.pair_id}: {error}") from None
+
+
+def _measure(
+    size: Size, box: ArrayLike | None, points: ArrayLike, predicted: ArrayLike, protocol: Protocol
+) -> tuple[Floats, float]:
+    """Distances and length in the frame; everything is given in pixels of the original image."""
+    scale = np.ones(2) if protocol.side is None else protocol.side / np.array(size)
+    scaled = None if box is None else np.asarray(box) * np.tile(scale, 2)
+    truth = np.asarray(points)
+    length = threshold_length(protocol.threshold, size * scale, scaled, truth * scale)
+    return np.hypot(*((np.asarray(predicted) - truth) * scale).T), length
 
 
 def pair_pck(predictions: Predictions, protocol: Protocol, alphas: Sequence[float]) -> Floats:
-    """(P, A) share of each pair's points that are right, in percent."""
-    correct = correct_points(predictions, protocol, alphas).astype(np.float64)
-    right = np.add.reduceat(correct, predictions.point_offsets[:-1], axis=1)  # (A, P)
-    shares: Floats = 100 * right / np.diff(predictions.point_offsets)
-    return shares.T
-
-
-def _boxes(predictions: Predictions) -> Floats:
-    boxes = predictions.target_boxes
-    if boxes is None:
-        raise InputError("threshold=box needs target_boxes, which the predictions lack; try threshold=image")
-    absent = np.flatnonzero(np.isnan(boxes).any(axis=1))
-    if len(absent):
-        first = predictions.pair_ids[absent[0]]
-        raise InputError(
-            f"threshold=box needs the target box of every pair; {len(absent)} have none, first {first}"
-        )
-    return boxes
+    """(P, A) PCK of each pair in percent."""
+    measured = (measure(pair, protocol) for pair in predictions.pairs())
+    return 100 * np.array([within(*each, alphas, protocol.compare).mean(axis=1) for each in measured])
 
 
 def mask_scores(predicted: Booleans, truth: Booleans) -> tuple[float, float]:
-    """LT-ACC (share of all pixels with the right label) and IoU of the object, both in percent.
+    """LT-ACC (fraction of all pixels with the right label) and IoU of the object, both in percent.
 
     The IoU of two empty masks is 0: an object that covers no pixel cannot be found.
     """
@@ -98,13 +108,14 @@ def mask_scores(predicted: Booleans, truth: Booleans) -> tuple[float, float]:
 
 def pair_masks(predictions: Predictions, protocol: Protocol) -> Floats:
     """(P, 2) LT-ACC and IoU of each pair's transferred polygon, as masks in the frame."""
-    scores = np.empty((len(predictions), 2))
-    scales = frame_scale(predictions.target_sizes, protocol)
-    for index, scale in enumerate(scales):
-        pair = predictions.pair(index)
-        width, height = (round(side * by) for side, by in zip(pair.target_size, scale, strict=True))
-        predicted = np.asarray(pair.predicted_points) * scale
-        answered = predicted[np.isfinite(predicted).all(axis=1)]
-        truth = fill_polygon(np.asarray(pair.target_points) * scale, (width, height))
-        scores[index] = mask_scores(fill_polygon(answered, (width, height)), truth)
-    return scores
+    scores = []
+    for pair in predictions.pairs():
+        frame = pair.target_size if protocol.side is None else (protocol.side, protocol.side)
+        predicted = np.asarray(pair.predicted_points)
+        answered = predicted[~np.isnan(predicted).any(axis=1)]
+        masks = (
+            fill_polygon(resize_points(polygon, pair.target_size, frame), frame)
+            for polygon in (answered, pair.target_points)
+        )
+        scores.append(mask_scores(*masks))
+    return np.array(scores)

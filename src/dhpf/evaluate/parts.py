@@ -9,46 +9,30 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from io import FileIO
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from ..errors import InputError
+from ..files import check_writable
 from .predictions import PairPrediction
 
+if sys.platform != "win32":
+    import fcntl
 
-@dataclass(frozen=True)
-class Skip:
-    """A pair that cannot be predicted, and why."""
-
-    pair_id: str
-    reason: str
-
-
-Outcome: TypeAlias = "PairPrediction | Skip"
-
-
-class Keep(Protocol):
-    """Stores the outcome of the pair at that place of the split."""
-
-    def __call__(self, index: int, outcome: Outcome) -> None: ...
+Outcome: TypeAlias = "PairPrediction | str"  # of a pair: its prediction, or why there is none
 
 
 class Parts:
-    """The part files of one output.
+    """The part files of one output: ``OUT.part-0``, ``OUT.part-1``, ... for the processes 0, 1, ...
 
-    Parameters
-    ----------
-    out
-        The output; the parts are ``OUT.part-0``, ``OUT.part-1``, ... beside it.
-    run
-        What the run is, as plain data; parts of a run with any other value are refused.
-    rank
-        Number of this process, which owns one of the files.
+    ``run`` says what the run is, as plain data; parts of a run with any other value are refused.
     """
 
     def __init__(self, out: Path, run: Mapping[str, Any], rank: int) -> None:
@@ -56,30 +40,38 @@ class Parts:
         self.own = out.with_name(f"{out.name}.part-{rank}")
 
     def finished(self) -> dict[int, Outcome]:
-        """Outcomes by place in the split, from the files of all processes."""
-        found: dict[int, Outcome] = {}
-        for path in self._files():
-            found |= self._read(path)[0]
-        return found
+        """Outcomes by index in the split, from the files of all processes."""
+        return {index: outcome for path in self._files() for index, outcome in self._read(path)[0].items()}
 
     @contextmanager
-    def appending(self) -> Iterator[Keep]:
+    def appending(self) -> Iterator[Callable[[int, Outcome], None]]:
         """Go on with this process's file; what is kept survives the process at once."""
-        whole = self._read(self.own)[1] if self.own.exists() else 0
+        check_writable(self.own)
         try:
-            with self.own.open("r+b" if whole else "wb", buffering=0) as stream:
+            with self.own.open("ab", buffering=0) as stream:
+                self._lock(stream)
+                whole = self._read(self.own)[1]
                 stream.truncate(whole)
-                stream.seek(whole)
                 if not whole:
                     stream.write(_line(self.run))
 
                 def keep(index: int, outcome: Outcome) -> None:
-                    kind = "skip" if isinstance(outcome, Skip) else "pair"
-                    stream.write(_line({"index": index, kind: asdict(outcome)}))
+                    content = outcome if isinstance(outcome, str) else asdict(outcome)
+                    stream.write(_line({"index": index, "outcome": content}))
 
                 yield keep
         except OSError as error:
             raise InputError(f"{self.own} cannot be written: {error.strerror or error}") from None
+
+    def _lock(self, stream: FileIO) -> None:
+        """Keep other runs out for as long as the file is open."""
+        try:
+            if sys.platform != "win32":
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(f"another run writes {self.own}; wait for it, or choose another --out") from None
+        except OSError:
+            pass  # some file systems have no locks
 
     def remove(self) -> None:
         """Delete the files of all processes."""
@@ -88,7 +80,9 @@ class Parts:
 
     def _files(self) -> list[Path]:
         part = re.compile(re.escape(self.out.name) + r"\.part-\d+")
-        return sorted(path for path in self.out.parent.iterdir() if part.fullmatch(path.name))
+        return sorted(
+            path for path in self.out.parent.iterdir() if part.fullmatch(path.name) and path.is_file()
+        )
 
     def _read(self, path: Path) -> tuple[dict[int, Outcome], int]:
         """The outcomes in whole lines, and the length of those lines in bytes."""
@@ -99,35 +93,30 @@ class Parts:
             try:
                 content = json.loads(line)
                 if length:
-                    found[content["index"]] = _outcome(content)
-            except (ValueError, KeyError, TypeError):
+                    found[int(content["index"])] = self._outcome(content["outcome"])
+            except (ValueError, KeyError, TypeError, RecursionError):
                 break  # damaged; this and what follows is computed again
             if not length:
                 self._check(content, path)
             length += len(line) + 1
         return found, length
 
-    def _check(self, run: Mapping[str, Any], path: Path) -> None:
-        changed = sorted(key for key in {*run, *self.run} if run.get(key) != self.run.get(key))
+    def _check(self, run: Any, path: Path) -> None:
+        given = run if isinstance(run, dict) else {}
+        changed = sorted(key for key in {*given, *self.run} if given.get(key) != self.run.get(key))
         if changed:
             names = ", ".join(changed)
             raise InputError(
                 f"{path} holds a run with another {names}; remove it to start anew, or choose another --out"
             )
 
+    def _outcome(self, content: Any) -> Outcome:
+        if isinstance(content, str):
+            return content
+        pair = PairPrediction(**content)
+        pair.check(self.run["kind"])
+        return pair
+
 
 def _line(content: Mapping[str, Any]) -> bytes:
-    return json.dumps(content, default=_listed).encode() + b"\n"
-
-
-def _listed(value: Any) -> Any:
-    """What JSON does not know: arrays."""
-    return np.asarray(value).tolist()
-
-
-def _outcome(content: Mapping[str, Any]) -> Outcome:
-    if "skip" in content:
-        return Skip(**content["skip"])
-    fields = content["pair"]
-    sizes = {name: tuple(fields[name]) for name in ("source_size", "target_size")}
-    return PairPrediction(**(fields | sizes))
+    return json.dumps(content, default=lambda array: np.asarray(array).tolist()).encode() + b"\n"

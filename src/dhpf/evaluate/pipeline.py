@@ -1,4 +1,4 @@
-"""Pairs of a data set -> predicted points, in worker threads that read, compute and match ahead.
+"""One pair of a data set -> its predicted points, in worker threads.
 
 Every image and every pair is computed by one thread, and several of them side by side. The last bits of a
 matrix product depend on the number of threads that share it; this way no result does.
@@ -6,20 +6,23 @@ matrix product depend on the number of threads that share it; this way no result
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from PIL import ImageOps
 
 from ..data.pairs import Pair, PairDataset, Photo
 from ..errors import InputError
-from ..matcher import Matcher, PhotoFeatures
-from .parts import Outcome, Skip
+from ..feature_cache import FeatureCache
+from ..images import read_image
+from ..match import Match
+from ..matcher import ImageFeatures, Matcher
+from .parts import Outcome
 from .predictions import PairPrediction
 from .protocol import DIRECTIONS
 
@@ -38,91 +41,38 @@ def worker_threads(count: int) -> Iterator[ThreadPoolExecutor]:
 
 
 class Pipeline:
-    """Computes pairs, and the features of each image once as long as they are kept.
-
-    Parameters
-    ----------
-    polygons
-        Carry the object's outline over, not its keypoints.
-    direction
-        ``target-to-source`` carries points from the second image of each pair to the first.
-    pool, workers
-        Of :func:`worker_threads`, and how many they are.
-    cache_bytes
-        Bound on the memory for features that may be asked for again.
-    """
+    """Predicts pairs of a data set; if ``polygons``, the outlines of their objects, not their keypoints."""
 
     def __init__(
-        self,
-        matcher: Matcher,
-        dataset: PairDataset,
-        *,
-        polygons: bool,
-        direction: str,
-        pool: ThreadPoolExecutor,
-        workers: int,
-        cache_bytes: int,
+        self, matcher: Matcher, dataset: PairDataset, *, polygons: bool, direction: str, cache_bytes: int
     ) -> None:
-        self.matcher, self.dataset = matcher, dataset
-        self.polygons, self.direction = polygons, direction
-        self.cache_bytes = cache_bytes
-        self._pool, self._workers = pool, workers
-        self.images = 0  # whose features were computed
-        self._features: OrderedDict[tuple[Path, bool], Future[PhotoFeatures]] = OrderedDict()
+        self.matcher, self.dataset, self.polygons, self.direction = matcher, dataset, polygons, direction
+        self.features = FeatureCache(self._compute, cache_bytes)
 
-    def outcomes(self, indices: Iterable[int]) -> Iterator[tuple[int, Outcome]]:
-        """The outcome of each pair, in the given order; two pairs a worker are begun ahead."""
-        begun: deque[tuple[int, Future[Outcome]]] = deque()
-        for index in indices:
-            begun.append((index, self._begin(index)))
-            if len(begun) > 2 * self._workers:
-                first, outcome = begun.popleft()
-                yield first, outcome.result()
-        for index, outcome in begun:
-            yield index, outcome.result()
-
-    def _begin(self, index: int) -> Future[Outcome]:
-        """A pair goes to the pool after the images it waits for, so the workers never all wait."""
+    def outcome(self, index: int) -> Outcome:
+        """The prediction of one pair of the split, or why there is none; safe to call from many threads."""
         try:
             pair = self.dataset[index]
-            if not self.polygons and len(pair.source.points) == 0:
-                raise InputError("no common points")
+            return self._predict(pair if self.direction == DIRECTIONS[0] else pair.swap())
         except InputError as error:
-            return self._pool.submit(Skip, self.dataset.entries[index].id, str(error))
-        if self.direction != DIRECTIONS[0]:
-            pair = pair.swap()
-        source, target = self._features_of(pair.source), self._features_of(pair.target)
-        return self._pool.submit(self._predict, pair, source, target)
+            reason = str(error)
+            return reason if reason.isprintable() else ascii(reason)[1:-1]
 
-    def _features_of(self, photo: Photo) -> Future[PhotoFeatures]:
-        key = photo.path, photo.mirrored
-        if key not in self._features:
-            self._make_room()
-            self._features[key] = self._pool.submit(self._compute, photo)
-            self.images += 1
-        self._features.move_to_end(key)
-        return self._features[key]
+    def _compute(self, key: tuple[Path, bool]) -> ImageFeatures:
+        path, mirrored = key
+        image = read_image(path)
+        return self.matcher.features(ImageOps.mirror(image) if mirrored else image, str(path))
 
-    def _make_room(self) -> None:
-        """Forget the features that were asked for longest ago."""
-        sizes = {k: f.result().nbytes for k, f in self._features.items() if f.done() and not f.exception()}
-        held = sum(sizes.values())
-        for key, size in sizes.items():
-            if held > self.cache_bytes:
-                del self._features[key]
-                held -= size
+    def _features(self, photo: Photo) -> ImageFeatures:
+        return self.features.get((photo.path, photo.mirrored))
 
-    def _compute(self, photo: Photo) -> PhotoFeatures:
-        return self.matcher.features(photo.image(), str(photo.path))
-
-    def _predict(self, pair: Pair, source: Future[PhotoFeatures], target: Future[PhotoFeatures]) -> Outcome:
-        try:
-            match = self.matcher.match(source.result(), target.result())
-        except InputError as error:
-            return Skip(pair.id, str(error))
+    def _predict(self, pair: Pair) -> PairPrediction:
         points = self._points(pair.source)
-        on = np.zeros(len(self.matcher.network.backbone.channels), np.bool_)
-        on[list(match.layers)] = True
+        if len(points) == 0:
+            raise InputError("no common points")
+        images = self._features(pair.source), self._features(pair.target)
+        match = self.matcher.match(*images, scores=False)
+        inside = points.clip(-0.5, np.array(pair.source.size) - 0.5)
         return PairPrediction(
             pair_id=pair.id,
             category=pair.category,
@@ -131,13 +81,22 @@ class Pipeline:
             source_size=pair.source.size,
             target_size=pair.target.size,
             source_points=points,
-            predicted_points=match.transfer(points.clip(0, pair.source.size)),
+            predicted_points=match.transfer(inside),
             target_points=self._points(pair.target),
             target_box=pair.target.box,
             flags=pair.flags,
-            layers=on,
+            layers=self._layers(match),
             gate_probabilities=match.layer_probability,
+            confidences=match.confidence_at(inside),
         )
+
+    def _layers(self, match: Match) -> NDArray[np.bool_] | None:
+        """Which of all layers were used; None where the method does not choose."""
+        if match.layers is None:
+            return None
+        layers = np.zeros(len(self.matcher.method.backbone.channels), np.bool_)
+        layers[list(match.layers)] = True
+        return layers
 
     def _points(self, photo: Photo) -> NDArray[np.float64]:
         return photo.polygon if self.polygons and photo.polygon is not None else photo.points

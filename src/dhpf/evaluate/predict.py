@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from ..data.caltech101 import Caltech101
 from ..data.pairs import PairDataset
-from ..errors import InputError
+from ..errors import InputError, unknown
 from ..files import check_writable
 from ..matcher import Matcher
 from ..pair_list import Job, by_locality
-from ..processes import share, wait_for_others
-from .parts import Parts, Skip
+from ..processes import processes_here, rank_and_world_size, wait_for_others
+from ..progress import shown
+from ..zoo import training_images
+from .parts import Parts
 from .pipeline import Pipeline, worker_threads
-from .predictions import PairPrediction, Predictions
-from .progress import shown
+from .predictions import Predictions
 from .protocol import DIRECTIONS
-from .provenance import code_version, training_images
+from .provenance import code_version
+from .storage import has_array
 
 CACHE_BYTES = 2**30  # for the features of images that may recur
 MOST_WORKERS = 16  # by default; each needs about 120 MB for inputs of 240 x 240
@@ -40,15 +41,6 @@ class Predicted:
     images: int  # of which it computed the features
     kept: int  # pairs finished by an earlier run
 
-    @property
-    def moved(self) -> int:
-        """Source points that lie outside their image, and were transferred from its edge."""
-        if self.predictions is None:
-            return 0
-        sizes = np.repeat(self.predictions.source_sizes, np.diff(self.predictions.point_offsets), axis=0)
-        points = self.predictions.source_points
-        return int(((points < 0) | (points > sizes)).any(axis=1).sum())
-
 
 def predict(
     matcher: Matcher,
@@ -57,15 +49,16 @@ def predict(
     *,
     split: str | None = None,
     direction: str = DIRECTIONS[0],
+    limit: int | None = None,
     workers: int | None = None,
     cache_bytes: int = CACHE_BYTES,
 ) -> Predicted:
     """Predict all pairs of a split and write them to a file, in the order of the split.
 
-    The same call goes on where a killed one was. Under torchrun this process takes its share, and the first
-    process writes the file when all have finished. The file does not depend on any of that. A pair without
-    common points or with an unreadable file is skipped; the file says which and why. Points outside their
-    image, of which annotators left a few, are transferred from its edge.
+    The same call resumes where a killed one was. Under torchrun this process takes its part of the pairs, and
+    the first process writes the file when all have finished. The file does not depend on any of that. A pair
+    without common points or with an unreadable file is skipped; the file says which and why. Points outside
+    their image, of which annotators left a few, are transferred from its edge.
 
     Parameters
     ----------
@@ -75,6 +68,8 @@ def predict(
         What the file calls the split, where the data set's own name for it does not tell all.
     direction
         ``target-to-source`` carries points from the second image of each pair to the first.
+    limit
+        Predict that many pairs only, evenly spaced over the split: see :func:`evenly_spaced`.
     workers
         Images and pairs to compute side by side; by default one for each processor.
     cache_bytes
@@ -82,58 +77,61 @@ def predict(
     """
     out = Path(out)
     check_writable(out)
+    if out.exists() and out.stat().st_size and not has_array(out, "format"):  # a pair list, a head ...
+        raise InputError(f"{out} exists and holds no predictions; give the output another name")
     if direction not in DIRECTIONS:
-        raise InputError(f"direction {direction!r}; wanted: {' or '.join(DIRECTIONS)}")
+        raise unknown("direction", direction, DIRECTIONS)
     if len(dataset) == 0:
         raise InputError(f"{dataset.root}: the split {dataset.split} of {dataset.name} is empty")
-    rank, world = share()
-    order = order_of_pairs(dataset)
+    rank, world = rank_and_world_size()
+    workers = workers or default_workers()
+    chosen = evenly_spaced(len(dataset), limit)
+    order = order_of_pairs(dataset, chosen)
     mine = order[len(order) * rank // world : len(order) * (rank + 1) // world]
-    about = _about(matcher, dataset, split or dataset.split, direction)
+    about = _about(matcher, dataset, chosen, split or dataset.split, direction)
+    header = _header(about, len(dataset))
+    entries = [dataset.entries[index] for index in chosen]
+    # Texts that the file cannot hold are an error now, not after hours.
+    Predictions.of_pairs([], **header, skipped=[(entry.id, entry.category) for entry in entries])
     parts = Parts(out, about, rank)
     before = parts.finished()
     left = [index for index in mine if index not in before]
-    workers = workers or default_workers()
+    polygons = about["kind"] == "polygons"
+    pipeline = Pipeline(matcher, dataset, polygons=polygons, direction=direction, cache_bytes=cache_bytes)
     with worker_threads(workers) as pool, parts.appending() as keep:
-        pipeline = Pipeline(
-            matcher,
-            dataset,
-            polygons=about["kind"] == "polygons",
-            direction=direction,
-            pool=pool,
-            workers=workers,
-            cache_bytes=cache_bytes,
-        )
-        for index, outcome in shown(pipeline.outcomes(left), "predicting", len(left), hidden=rank > 0):
+        outcomes = zip(left, pool.map(pipeline.outcome, left), strict=True)
+        for index, outcome in shown(outcomes, "predicting", len(left), hidden=rank > 0):
             keep(index, outcome)
     wait_for_others()
-    predictions = None if rank else _merge(parts, dataset, about)
-    return Predicted(predictions, len(left), pipeline.images, len(mine) - len(left))
+    predictions = None if rank else _merge(parts, dataset, chosen, header)
+    return Predicted(predictions, len(left), pipeline.features.computed, len(mine) - len(left))
 
 
 def default_workers() -> int:
     """One for each processor that this process may use, shared with the other processes of torchrun."""
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(MOST_WORKERS, processors // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
+    return max(1, min(MOST_WORKERS, processors // processes_here()))
 
 
-def order_of_pairs(dataset: PairDataset) -> list[int]:
-    """The pairs in an order in which images recur soon: pairs that no image connects are kept apart."""
-    jobs = [Job(index, entry.source, entry.target) for index, entry in enumerate(dataset.entries)]
-    numbers: dict[Path, int] = {}
-    ends = [[numbers.setdefault(path, len(numbers)) for path in (job.source, job.target)] for job in jobs]
-    shape = len(numbers), len(numbers)
-    graph = coo_array((np.ones(len(ends)), tuple(np.transpose(ends))), shape=shape)
-    group = connected_components(graph, directed=False)[1]
-    return [job.index for job in sorted(by_locality(jobs), key=lambda job: group[numbers[job.source]])]
+def evenly_spaced(pairs: int, limit: int | None) -> list[int]:
+    """The indices 0, M/N, 2M/N, ... (rounded down) of N of M pairs, or all: the same in every run."""
+    if limit is not None and limit < 1:
+        raise InputError(f"limit {limit}: wanted a number of pairs, 1 or more")
+    count = pairs if limit is None else min(limit, pairs)
+    return [number * pairs // count for number in range(count)]
 
 
-def _about(matcher: Matcher, dataset: PairDataset, split: str, direction: str) -> dict[str, Any]:
+def order_of_pairs(dataset: PairDataset, chosen: Sequence[int]) -> list[int]:
+    """The pairs in an order in which images recur soon."""
+    jobs = [Job(index, dataset.entries[index].source, dataset.entries[index].target) for index in chosen]
+    return [job.index for job in by_locality(jobs)]
+
+
+def _about(
+    matcher: Matcher, dataset: PairDataset, chosen: Sequence[int], split: str, direction: str
+) -> dict[str, Any]:
     """What tells this run from others: a run goes on with the parts of its own kind only."""
-    ids = "\n".join(entry.id for entry in dataset.entries)
-    weights = hashlib.sha256()
-    for name, value in sorted(matcher.network.state_dict().items()):
-        weights.update(name.encode() + value.cpu().numpy().tobytes())
+    ids = "\n".join(dataset.entries[index].id for index in chosen)
     return {
         "dataset": dataset.name,
         "split": split,
@@ -141,10 +139,8 @@ def _about(matcher: Matcher, dataset: PairDataset, split: str, direction: str) -
         "kind": "polygons" if dataset.name == Caltech101.name else "keypoints",
         "direction": direction,
         "model": matcher.name,
-        "layers": list(matcher.network.candidates()),
-        "weights": weights.hexdigest(),
-        "motion": matcher.network.motion,
-        "closer": matcher.network.closer,
+        "config": matcher.description,
+        "weights": matcher.fingerprint,
         "size": matcher.size,
         "device": matcher.device.type,
         "commit": code_version(),
@@ -152,36 +148,41 @@ def _about(matcher: Matcher, dataset: PairDataset, split: str, direction: str) -
     }
 
 
-def _merge(parts: Parts, dataset: PairDataset, about: dict[str, Any]) -> Predictions:
+def _header(about: dict[str, Any], split_pairs: int) -> dict[str, Any]:
+    """What the file says about all pairs."""
+    same = ("dataset", "split", "model", "commit", "kind", "direction")
+    return {
+        **{name: about[name] for name in same},
+        "config": json.dumps(about["config"], sort_keys=True),
+        "input_size": about["size"],
+        "split_pairs": split_pairs,
+        "training_images": training_images(about["model"]),
+    }
+
+
+def _merge(parts: Parts, dataset: PairDataset, chosen: Sequence[int], header: dict[str, Any]) -> Predictions:
     """All pairs in the order of the split -> the output; then the parts are not needed any more."""
     found = parts.finished()
-    missing = len(dataset) - len(found)
+    missing = len(set(chosen) - set(found))
     if missing:
         raise InputError(
-            f"{parts.out}: {missing} of {len(dataset)} pairs are not finished by the other processes; "
+            f"{parts.out}: {missing} of {len(chosen)} pairs are not finished by the other processes; "
             "run the same command again"
         )
-    outcomes = [found[index] for index in range(len(dataset))]
-    pairs = [outcome for outcome in outcomes if isinstance(outcome, PairPrediction)]
-    skipped = [(outcome.pair_id, outcome.reason) for outcome in outcomes if isinstance(outcome, Skip)]
+    pairs, skipped = [], []
+    for index in chosen:
+        outcome = found[index]
+        if isinstance(outcome, str):
+            skipped.append((dataset.entries[index].id, outcome))
+        else:
+            pairs.append(outcome)
     if not pairs:
         parts.remove()
         raise InputError(
-            f"{dataset.root}: none of the {len(dataset)} pairs of {dataset.name}, {about['split']} can be "
+            f"{dataset.root}: none of the {len(chosen)} pairs of {dataset.name}, {header['split']} can be "
             f"predicted; the first: {skipped[0][1]}"
         )
-    predictions = Predictions.of_pairs(
-        pairs,
-        dataset=dataset.name,
-        split=about["split"],
-        model=about["model"],
-        commit=about["commit"],
-        kind=about["kind"],
-        direction=about["direction"],
-        input_size=about["size"],
-        training_images=training_images(about["model"]),
-        skipped=skipped,
-    )
+    predictions = Predictions.of_pairs(pairs, **header, skipped=skipped)
     predictions.save(parts.out)
     parts.remove()
     return predictions

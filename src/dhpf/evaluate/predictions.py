@@ -3,28 +3,35 @@
 ``docs/protocols.md`` describes the file array by array. The class has the same fields under the same
 names: pairs one after the other, points of all pairs in one array, and where each pair's points begin.
 
-P pairs  N points of all pairs  M vertices of all true polygons  F flags  L layers  T training images
+P pairs  N points of all pairs  M true points of all pairs  F flags  L layers  T training images  S skipped
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_type_hints
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import InputError
-from .layout import FORMAT, KINDS, LAYOUT, UNKNOWN_FLAG, VERSION, check, check_names, convert
+from ..errors import InputError, unknown
+from ..images import MOST_PIXELS
 from .protocol import DIRECTIONS
-from .storage import pack_arrays, read_arrays, write_file
+from .storage import ArrayLayout, fit, pack_arrays, read_arrays, write_file
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
 Texts = NDArray[np.str_]
+
+FORMAT, VERSION = "dhpf-predictions", 2
+READABLE = ("1", "2")  # version 1 had no confidences, config and split_pairs
+KINDS = ("keypoints", "polygons")
+UNKNOWN_FLAG = -1
+MAY_BE_NAN = ("predicted_points", "target_boxes", "confidences")  # where there is none
 
 
 @dataclass(frozen=True)
@@ -49,45 +56,59 @@ class PairPrediction:
     flags: Mapping[str, int] = field(default_factory=dict)  # SPair-71k's variation flags
     layers: ArrayLike | None = None  # (L,) true where the layer was on
     gate_probabilities: ArrayLike | None = None  # (L,)
+    confidences: ArrayLike | None = None  # (K,) of the predicted points, in [0, 1]
+
+    def check(self, kind: str) -> None:
+        """Raise unless there are as many points of each; once joined, a surplus would hide a lack."""
+        source, predicted = len(_points(self.source_points)), len(_points(self.predicted_points))
+        target = len(_points(self.target_points)) if kind == "keypoints" else source
+        if not source == predicted == target:
+            counts = f"{source} source, {predicted} predicted and {target} target points"
+            raise InputError(f"pair {self.pair_id} has {counts}; wanted: as many of each")
 
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """All pairs of a split, as stored. Build it with :meth:`of_pairs` or :meth:`load`."""
+    """All pairs of a split, as stored. Build it with :meth:`of_pairs` or :meth:`load`.
 
-    dataset: str
-    split: str
-    model: str
-    commit: str
-    pair_ids: Texts  # (P,)
-    categories: Texts  # (P,)
-    source_images: Texts  # (P,)
-    target_images: Texts  # (P,)
-    source_sizes: Integers  # (P, 2) width, height
-    target_sizes: Integers  # (P, 2)
-    point_offsets: Integers  # (P + 1,) points of pair i are rows offsets[i] to offsets[i + 1]
-    source_points: Floats  # (N, 2)
-    predicted_points: Floats  # (N, 2)
-    target_points: Floats  # (N, 2), or (M, 2) for polygons
-    kind: str = KINDS[0]
-    direction: str = DIRECTIONS[0]
-    input_size: Integers | None = None  # (2,) width, height of the network's input
-    target_offsets: Integers | None = None  # (P + 1,) into target_points, for polygons
-    target_boxes: Floats | None = None  # (P, 4), NaN where a pair has none
-    flag_names: Texts | None = None  # (F,)
-    flags: Integers | None = None  # (P, F), -1 where unknown
-    layers: Booleans | None = None  # (P, L)
-    gate_probabilities: Floats | None = None  # (P, L)
-    training_images: Texts | None = None  # (T,); None: not stated; empty: the method saw no image
-    skipped_ids: Texts | None = None  # (S,) pairs of the split that were not predicted
-    skipped_reasons: Texts | None = None  # (S,)
+    With each field stand the type and the shape of its array; letters are lengths that arrays share.
+    """
+
+    dataset: Annotated[str, "text"]
+    split: Annotated[str, "text"]
+    model: Annotated[str, "text"]
+    commit: Annotated[str, "text"]
+    pair_ids: Annotated[Texts, "text", "P"]
+    categories: Annotated[Texts, "text", "P"]
+    source_images: Annotated[Texts, "text", "P"]
+    target_images: Annotated[Texts, "text", "P"]
+    source_sizes: Annotated[Integers, "integer", "P", 2]  # width, height
+    target_sizes: Annotated[Integers, "integer", "P", 2]
+    point_offsets: Annotated[Integers, "integer", "P + 1"]  # pair i has rows offsets[i] to offsets[i + 1]
+    source_points: Annotated[Floats, "number", "N", 2]
+    predicted_points: Annotated[Floats, "number", "N", 2]
+    target_points: Annotated[Floats, "number", "M", 2]  # M = N for keypoints
+    kind: Annotated[str, "text"] = KINDS[0]
+    direction: Annotated[str, "text"] = DIRECTIONS[0]
+    config: Annotated[str | None, "text"] = None  # of the model: a JSON object
+    split_pairs: Annotated[int | None, "integer"] = None  # in the whole split, of which these may be some
+    input_size: Annotated[Integers | None, "integer", 2] = None  # width, height of the network's input
+    confidences: Annotated[Floats | None, "number", "N"] = None  # of the predicted points, in [0, 1]
+    target_offsets: Annotated[Integers | None, "integer", "P + 1"] = None  # into target_points, for polygons
+    target_boxes: Annotated[Floats | None, "number", "P", 4] = None  # NaN where a pair has none
+    flag_names: Annotated[Texts | None, "text", "F"] = None
+    flags: Annotated[Integers | None, "integer", "P", "F"] = None  # -1 where unknown
+    layers: Annotated[Booleans | None, "boolean", "P", "L"] = None
+    gate_probabilities: Annotated[Floats | None, "number", "P", "L"] = None
+    training_images: Annotated[Texts | None, "text", "T"] = None  # None: not stated; empty: it saw no image
+    skipped_ids: Annotated[Texts | None, "text", "S"] = None  # pairs that could not be predicted
+    skipped_reasons: Annotated[Texts | None, "text", "S"] = None
 
     def __post_init__(self) -> None:
-        given = {name: getattr(self, name) for name in LAYOUT}
-        values = {name: None if value is None else convert(name, value) for name, value in given.items()}
-        check(values)
-        for name, value in values.items():
+        given = {name: value for name in LAYOUT if (value := getattr(self, name)) is not None}
+        for name, value in fit(given, LAYOUT).items():
             object.__setattr__(self, name, value)
+        _check(self)
 
     def __len__(self) -> int:
         return len(self.pair_ids)
@@ -96,74 +117,65 @@ class Predictions:
     def of_pairs(
         pairs: Sequence[PairPrediction],
         *,
-        dataset: str,
-        split: str,
-        model: str,
-        commit: str,
         kind: str = KINDS[0],
-        direction: str = DIRECTIONS[0],
-        input_size: tuple[int, int] | None = None,
         training_images: Iterable[str] | None = None,
         skipped: Sequence[tuple[str, str]] = (),
+        **about: Any,
     ) -> Predictions:
         """Collect single pairs.
 
         Parameters
         ----------
-        direction
-            Whether points go from the first image of the data set's list to the second
-            (``source-to-target``) or back. ``source`` and ``target`` of a pair always mean: from, to.
-        input_size
-            Width and height of the network's input in pixels.
         training_images
             Names of the images that the method was trained on; None if that is not known.
         skipped
-            (pair id, reason) of every pair of the split that is not in ``pairs``.
+            (pair id, reason) of every pair that could not be predicted.
+        about
+            Fields of :class:`Predictions` about all pairs: ``dataset``, ``split``, ``model`` and ``commit``,
+            and if known ``direction``, ``input_size``, ``config`` and ``split_pairs``.
         """
         for pair in pairs:
-            _check_rows(pair, kind)
-        flag_names = sorted({name for pair in pairs for name in pair.flags})
-        flags = [[pair.flags.get(name, UNKNOWN_FLAG) for name in flag_names] for pair in pairs]
-        source_points = [_points(pair.source_points) for pair in pairs]
-        target_points = [_points(pair.target_points) for pair in pairs]
-        boxes = [
-            np.full(4, np.nan) if pair.target_box is None else np.asarray(pair.target_box) for pair in pairs
-        ]
-        return Predictions(
-            dataset=dataset,
-            split=split,
-            model=model,
-            commit=commit,
-            kind=kind,
-            direction=direction,
-            input_size=None if input_size is None else np.array(input_size),
-            pair_ids=np.array([pair.pair_id for pair in pairs], dtype=np.str_),
-            categories=np.array([pair.category for pair in pairs], dtype=np.str_),
-            source_images=np.array([pair.source_image for pair in pairs], dtype=np.str_),
-            target_images=np.array([pair.target_image for pair in pairs], dtype=np.str_),
-            source_sizes=np.array([pair.source_size for pair in pairs], dtype=np.int64).reshape(-1, 2),
-            target_sizes=np.array([pair.target_size for pair in pairs], dtype=np.int64).reshape(-1, 2),
-            point_offsets=_offsets(source_points),
-            source_points=_joined(source_points),
-            predicted_points=_joined([_points(pair.predicted_points) for pair in pairs]),
-            target_points=_joined(target_points),
-            target_offsets=_offsets(target_points) if kind == "polygons" else None,
-            target_boxes=np.stack(boxes) if any(pair.target_box is not None for pair in pairs) else None,
-            flag_names=np.array(flag_names, dtype=np.str_) if flag_names else None,
-            flags=np.array(flags, dtype=np.int64) if flag_names else None,
-            layers=_stacked([pair.layers for pair in pairs]),
-            gate_probabilities=_stacked([pair.gate_probabilities for pair in pairs]),
-            training_images=(
-                None if training_images is None else np.array(sorted(set(training_images)), dtype=np.str_)
-            ),
-            skipped_ids=np.array([name for name, _ in skipped], dtype=np.str_),
-            skipped_reasons=np.array([reason for _, reason in skipped], dtype=np.str_),
+            pair.check(kind)
+        source, predicted, target = (
+            [_points(getattr(pair, name)) for pair in pairs]
+            for name in ("source_points", "predicted_points", "target_points")
         )
+        boxes = [np.full(4, np.nan) if pair.target_box is None else pair.target_box for pair in pairs]
+        names = sorted({name for pair in pairs for name in pair.flags})
+        flags = [[pair.flags.get(name, UNKNOWN_FLAG) for name in names] for pair in pairs]
+        arrays: dict[str, Any] = {
+            "pair_ids": [pair.pair_id for pair in pairs],
+            "categories": [pair.category for pair in pairs],
+            "source_images": [pair.source_image for pair in pairs],
+            "target_images": [pair.target_image for pair in pairs],
+            "source_sizes": [pair.source_size for pair in pairs],
+            "target_sizes": [pair.target_size for pair in pairs],
+            "point_offsets": np.cumsum([0, *map(len, source)]),
+            "source_points": np.concatenate([np.empty((0, 2)), *source]),
+            "predicted_points": np.concatenate([np.empty((0, 2)), *predicted]),
+            "target_points": np.concatenate([np.empty((0, 2)), *target]),
+            "confidences": _of_all(pairs, "confidences", np.concatenate),
+            "target_offsets": np.cumsum([0, *map(len, target)]) if kind == "polygons" else None,
+            "target_boxes": boxes if any(pair.target_box is not None for pair in pairs) else None,
+            "flag_names": names or None,
+            "flags": flags if names else None,
+            "layers": _of_all(pairs, "layers", np.stack),
+            "gate_probabilities": _of_all(pairs, "gate_probabilities", np.stack),
+            "training_images": None if training_images is None else sorted(set(training_images)),
+            "skipped_ids": [name for name, _ in skipped],
+            "skipped_reasons": [reason for _, reason in skipped],
+        }
+        return Predictions(kind=kind, **about, **arrays)
 
     def pair(self, index: int) -> PairPrediction:
         """One pair; the inverse of :meth:`of_pairs`."""
-        rows = slice(self.point_offsets[index], self.point_offsets[index + 1])
-        box = None if self.target_boxes is None else self.target_boxes[index]
+        rows = slice(*self.point_offsets[index : index + 2])
+        true_rows = rows if self.target_offsets is None else slice(*self.target_offsets[index : index + 2])
+
+        def own(array: NDArray[Any] | None) -> Any:
+            return None if array is None else array[index]
+
+        box = own(self.target_boxes)
         flags: dict[str, int] = {}
         if self.flags is not None and self.flag_names is not None:
             named = zip(self.flag_names.tolist(), self.flags[index].tolist(), strict=True)
@@ -173,81 +185,127 @@ class Predictions:
             category=str(self.categories[index]),
             source_image=str(self.source_images[index]),
             target_image=str(self.target_images[index]),
-            source_size=(int(self.source_sizes[index, 0]), int(self.source_sizes[index, 1])),
-            target_size=(int(self.target_sizes[index, 0]), int(self.target_sizes[index, 1])),
+            source_size=tuple(self.source_sizes[index].tolist()),
+            target_size=tuple(self.target_sizes[index].tolist()),
             source_points=self.source_points[rows],
             predicted_points=self.predicted_points[rows],
-            target_points=self.target_points[self.truth_offsets[index] : self.truth_offsets[index + 1]],
+            target_points=self.target_points[true_rows],
             target_box=None if box is None or np.isnan(box).any() else box,
             flags=flags,
-            layers=None if self.layers is None else self.layers[index],
-            gate_probabilities=None if self.gate_probabilities is None else self.gate_probabilities[index],
+            layers=own(self.layers),
+            gate_probabilities=own(self.gate_probabilities),
+            confidences=None if self.confidences is None else self.confidences[rows],
         )
 
-    @property
-    def truth_offsets(self) -> Integers:
-        """(P + 1,) where each pair's ``target_points`` begin."""
-        return self.point_offsets if self.target_offsets is None else self.target_offsets
+    def pairs(self) -> Iterator[PairPrediction]:
+        """All pairs, one after the other."""
+        return map(self.pair, range(len(self)))
 
     @property
     def skipped(self) -> tuple[tuple[str, str], ...]:
-        """(pair id, reason) of every pair that was not predicted."""
+        """(pair id, reason) of every pair that could not be predicted."""
         if self.skipped_ids is None or self.skipped_reasons is None:
             return ()
         return tuple(zip(self.skipped_ids.tolist(), self.skipped_reasons.tolist(), strict=True))
 
+    @property
+    def points_outside(self) -> int:
+        """Source points that lie outside their image; annotators left a few."""
+        sizes = np.repeat(self.source_sizes, np.diff(self.point_offsets), axis=0)
+        return int(((self.source_points < -0.5) | (self.source_points > sizes)).any(axis=1).sum())
+
     def save(self, path: str | Path) -> Path:
         """Write the file, whole or not at all; the same predictions always give the same bytes."""
-        arrays: dict[str, NDArray[Any]] = {"format": np.array(FORMAT), "version": np.array(VERSION)}
-        for name in LAYOUT:
-            value = getattr(self, name)
-            if value is not None:
-                arrays[name] = np.asarray(value)
-        return write_file(Path(path), pack_arrays(arrays))
+        stored = {name: np.asarray(value) for name in LAYOUT if (value := getattr(self, name)) is not None}
+        about = {"format": np.array(FORMAT), "version": np.array(VERSION)}
+        return write_file(Path(path), pack_arrays({**about, **stored}))
 
     @staticmethod
     def load(path: str | Path) -> Predictions:
         """Read and check a file; whatever is wrong with it is one InputError that names it."""
-        path = Path(path)
-        arrays = read_arrays(path)
-        if "format" not in arrays or str(arrays.pop("format")) != FORMAT:
+        arrays = read_arrays(Path(path))
+        if str(arrays.pop("format", "")) != FORMAT:
             raise InputError(f"{path}: an .npz file, but not of predictions (no format = {FORMAT!r} in it)")
-        version = arrays.pop("version", None)
-        if version is None or str(version) != str(VERSION):
-            raise InputError(
-                f"{path}: predictions file of version {version}; this dhpf reads version {VERSION}"
-            )
+        version = str(arrays.pop("version", None))
+        if version not in READABLE:
+            reads = " and ".join(READABLE)
+            raise InputError(f"{path}: predictions of version {version[:20]!r}; this dhpf reads {reads}")
         try:
-            check_names(arrays)
+            for name in sorted(set(arrays) - set(LAYOUT)):
+                raise unknown("array", ascii(name)[1:-1], LAYOUT)
+            required = {name for name, layout in LAYOUT.items() if layout.required}
+            if missing := sorted(required - set(arrays)):
+                raise InputError(f"missing: {', '.join(missing)}; docs/protocols.md lists what a file holds")
             return Predictions(**arrays)  # type: ignore[arg-type]  # converted and checked on the way
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
+
+
+LAYOUT = {
+    name: ArrayLayout(
+        type=hint.__metadata__[0],
+        shape=hint.__metadata__[1:],
+        required=not hasattr(Predictions, name),  # there is no default
+        nan=name in MAY_BE_NAN,
+    )
+    for name, hint in get_type_hints(Predictions, include_extras=True).items()
+}
 
 
 def _points(points: ArrayLike) -> Floats:
     return np.asarray(points, dtype=np.float64).reshape(-1, 2)
 
 
-def _check_rows(pair: PairPrediction, kind: str) -> None:
-    """Point counts of one pair; once joined, a surplus here would hide a lack there."""
-    source, predicted = len(_points(pair.source_points)), len(_points(pair.predicted_points))
-    target = len(_points(pair.target_points)) if kind == "keypoints" else source
-    if not source == predicted == target:
-        counts = f"{source} source, {predicted} predicted and {target} target points"
-        raise InputError(f"pair {pair.pair_id} has {counts}; wanted: as many of each")
+def _of_all(pairs: Sequence[PairPrediction], name: str, join: Any) -> Any:
+    """The pairs' rows in one array; None where no pair has any."""
+    rows = [np.asarray(row) for pair in pairs if (row := getattr(pair, name)) is not None]
+    lengths = {len(row) for row in rows} if join is np.stack else set()
+    if 0 < len(rows) < len(pairs) or len(lengths) > 1:
+        raise InputError(f"{name}: give the same number for every pair, or none")
+    return join(rows) if rows else None
 
 
-def _joined(points: Sequence[Floats]) -> Floats:
-    return np.concatenate([np.empty((0, 2)), *points])
+def _check(given: Predictions) -> None:
+    """Raise an InputError unless the arrays belong together."""
+    for name, choices in (("kind", KINDS), ("direction", DIRECTIONS)):
+        if getattr(given, name) not in choices:
+            raise InputError(f"{name} is {getattr(given, name)!r}; wanted: {' or '.join(choices)}")
+    polygons = given.kind == "polygons"
+    if polygons != (given.target_offsets is not None):
+        raise InputError("target_offsets say where true polygons begin: polygons need them, keypoints do not")
+    if not polygons and len(given.target_points) != len(given.source_points):
+        counts = f"{len(given.target_points)} target and {len(given.source_points)} source points"
+        raise InputError(f"{counts}; keypoints need as many of each")
+    for name, points in (("point_offsets", given.source_points), ("target_offsets", given.target_points)):
+        if (offsets := getattr(given, name)) is not None:
+            steps = np.diff(offsets)
+            if len(steps) != len(given) or (steps < 0).any() or [offsets[0], offsets[-1]] != [0, len(points)]:
+                wanted = f"{len(given) + 1} numbers that rise from 0 to the number of points, {len(points)}"
+                raise InputError(f"{name} must be P + 1 = {wanted}")
+            for pair in given.pair_ids[steps == 0]:
+                raise InputError(f"pair {pair} has no points ({name}); list it in skipped_ids instead")
+    for one, other in (("flag_names", "flags"), ("skipped_ids", "skipped_reasons")):
+        if (getattr(given, one) is None) != (getattr(given, other) is None):
+            raise InputError(f"{one} and {other} go together; give both or none")
+    ids, times = np.unique(given.pair_ids, return_counts=True)
+    for pair in ids[times > 1]:
+        raise InputError(f"pair {pair} occurs {times.max()} times; pair_ids must differ")
+    for pair in np.intersect1d(ids, [] if given.skipped_ids is None else given.skipped_ids):
+        raise InputError(f"pair {pair} is both predicted and skipped")
+    for sizes in (given.source_sizes, given.target_sizes):
+        if ((sizes < 1) | (sizes > MOST_PIXELS)).any() or (sizes.prod(axis=1) > MOST_PIXELS).any():
+            raise InputError(f"an image size is not from 1 to {MOST_PIXELS:,} pixels; wanted: width, height")
+    if given.confidences is not None and ((given.confidences < 0) | (given.confidences > 1)).any():
+        raise InputError("confidences must be from 0 to 1, or NaN")
+    if given.config is not None:
+        _check_config(given.config)
 
 
-def _offsets(points: Sequence[Floats]) -> Integers:
-    return np.cumsum([0, *map(len, points)], dtype=np.int64)
-
-
-def _stacked(rows: Sequence[ArrayLike | None]) -> NDArray[Any] | None:
-    """(P, L); None where no pair has it. That some have it and some not is a fault of the caller."""
-    given = [np.asarray(row) for row in rows if row is not None]
-    if given and (len(given) < len(rows) or len({len(row) for row in given}) > 1):
-        raise InputError("layers and gate_probabilities: give the same number for every pair, or none")
-    return np.stack(given) if given else None
+def _check_config(config: str) -> None:
+    try:
+        content = json.loads(config)
+        json.dumps(content, allow_nan=False, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):  # NaN and lone surrogates among them
+        content = None
+    if not isinstance(content, dict):
+        raise InputError("config must be a JSON object, as text")

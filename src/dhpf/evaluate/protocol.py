@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
@@ -14,10 +14,13 @@ from ..errors import InputError, unknown
 
 ALPHAS = (0.05, 0.1, 0.15)
 DIRECTIONS = ("source-to-target", "target-to-source")
-THRESHOLDS = ("image", "box", "keypoints", "legacy-padded")
-AVERAGES = ("image", "point")
-COMPARISONS = ("<=", "<")
-SQUARE = re.compile(r"square([1-9]\d*)")
+CHOICES = {
+    "threshold": ("image", "box", "keypoints", "legacy-padded"),
+    "average": ("image", "point"),
+    "compare": ("<=", "<"),
+    "direction": DIRECTIONS,
+}
+SQUARE = re.compile(r"square([1-9]\d{0,3})")
 
 
 @dataclass(frozen=True)
@@ -30,23 +33,17 @@ class Protocol:
     frame: str
     """Where lengths are measured: ``original`` pixels, or ``square240`` (any side): both images resized to
     that square, as for the network."""
-    average: str
+    average: str = "image"
     """Over ``image`` pairs (each its own percentage, then their mean), or over every ``point`` at once."""
-    compare: str
+    compare: str = "<="
     """``<=`` or ``<``."""
-    direction: str
+    direction: str = DIRECTIONS[0]
     """Points go from the list's first image to its second (``source-to-target``), or back."""
     name: str = "custom"
     """Of the preset; two protocols are the same if their fingerprints are."""
 
     def __post_init__(self) -> None:
-        choices = {
-            "threshold": THRESHOLDS,
-            "average": AVERAGES,
-            "compare": COMPARISONS,
-            "direction": DIRECTIONS,
-        }
-        for field, allowed in choices.items():
+        for field, allowed in CHOICES.items():
             if getattr(self, field) not in allowed:
                 raise unknown(f"protocol field {field}", getattr(self, field), allowed)
         if self.frame != "original" and not SQUARE.fullmatch(self.frame):
@@ -73,37 +70,38 @@ FIELDS = tuple(each.name for each in fields(Protocol) if each.name != "name")
 
 
 class Preset(NamedTuple):
-    """A protocol, its threshold by data set."""
+    """A protocol; its threshold depends on the data set."""
 
     summary: str
-    thresholds: Mapping[str, str]
-    frame: str
-    average: str = "image"
-    compare: str = "<="
-    direction: str = DIRECTIONS[0]
+    thresholds: dict[str, str]
+    protocol: Protocol
 
 
-PAPER = {"pf-pascal": "image", "pf-willow": "keypoints", "spair-71k": "box", "caltech-101": "image"}
+PAPER = {
+    "pf-pascal": "image",
+    "pf-willow": "keypoints",
+    "spair-71k": "box",
+    "caltech-101": "image",
+    "coco": "box",
+}
+PADDED = PAPER | {"pf-willow": "legacy-padded"}
+IN_SQUARE, ORIGINAL = Protocol("image", "square240"), Protocol("image", "original")
 
 PRESETS = {
-    "dhpf": Preset("the DHPF paper's choices, with the intended threshold on PF-WILLOW", PAPER, "square240"),
+    "dhpf": Preset("the DHPF paper's choices, with the intended threshold on PF-WILLOW", PAPER, IN_SQUARE),
     "dhpf-legacy": Preset(
-        "what the published DHPF code computes, padded PF-WILLOW keypoints included",
-        PAPER | {"pf-willow": "legacy-padded"},
-        "square240",
+        "what the published DHPF code computes, padded PF-WILLOW keypoints included", PADDED, IN_SQUARE
     ),
-    "original": Preset("the paper's thresholds and average, in original pixels (as HPF)", PAPER, "original"),
+    "original": Preset("the paper's thresholds and average, in original pixels (as HPF)", PAPER, ORIGINAL),
     "per-point": Preset(
         "every keypoint counts the same, in original pixels (SPair-71k in later papers)",
         PAPER,
-        "original",
-        average="point",
+        replace(ORIGINAL, average="point"),
     ),
     "nc-net": Preset(
         "SCNet's and NC-Net's PF-PASCAL: a 224-px square, from the list's second image to the first",
         {"pf-pascal": "image"},
-        "square224",
-        direction=DIRECTIONS[1],
+        Protocol("image", "square224", direction=DIRECTIONS[1]),
     ),
 }
 DEFAULT_PRESET = "dhpf"
@@ -122,24 +120,19 @@ def protocol_for(dataset: str, preset: str = DEFAULT_PRESET, changes: Iterable[s
     """
     if preset not in PRESETS:
         raise unknown("protocol", preset, PRESETS)
-    changed = dict(_parse(change) for change in changes)
-    chosen = PRESETS[preset]
-    threshold = changed.get("threshold", chosen.thresholds.get(dataset))
-    if threshold is None:
+    _, thresholds, protocol = PRESETS[preset]
+    changed = {}
+    for change in changes:
+        field, equals, value = change.partition("=")
+        if not equals:
+            raise InputError(f"protocol change {change!r}; wanted: field=value, e.g. average=point")
+        if field not in FIELDS:
+            raise unknown("protocol field", field, FIELDS)
+        changed[field] = value
+    if dataset not in thresholds and "threshold" not in changed:
         raise InputError(
             f"protocol {preset!r} sets no threshold for data set {dataset!r}; "
-            f"choose one: --set threshold={'|'.join(THRESHOLDS)}"
+            f"choose one: --set threshold={'|'.join(CHOICES['threshold'])}"
         )
-    protocol = Protocol(
-        threshold, chosen.frame, chosen.average, chosen.compare, chosen.direction, name=preset
-    )
-    return replace(protocol, **changed, name="custom") if changed else protocol
-
-
-def _parse(change: str) -> tuple[str, str]:
-    field, equals, value = change.partition("=")
-    if not equals:
-        raise InputError(f"protocol change {change!r}; wanted: field=value, e.g. average=point")
-    if field not in FIELDS:
-        raise unknown("protocol field", field, FIELDS)
-    return field, value
+    name = "custom" if changed else preset
+    return replace(protocol, **{"threshold": thresholds.get(dataset, ""), **changed}, name=name)

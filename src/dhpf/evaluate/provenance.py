@@ -1,4 +1,4 @@
-"""Where predictions come from: the code, and the images that a model was trained on."""
+"""Where predictions come from: the code."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import subprocess
 from pathlib import Path
 
 from .. import __version__
-from ..model.checkpoint import read_metadata
-from ..model.models import MODELS
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -26,21 +24,3 @@ def code_version() -> str:
     if git("ls-files", "--full-name", "__init__.py") != "src/dhpf/__init__.py":
         return __version__
     return git("describe", "--always") + ("+" if git("status", "--porcelain", "--", ".") else "")
-
-
-def training_images(model: str) -> tuple[str, ...] | None:
-    """The images that a model was trained on, by name; None if it does not say.
-
-    Fixed layers are not trained, but may have been searched on images. A head file names its images in the
-    metadata under ``training_images``, one a line.
-    """
-    path = Path(model)
-    if model in MODELS:
-        head = MODELS[model].head
-        if head is None:
-            return MODELS[model].fitted_to
-        path = head
-    if not path.is_file():
-        return None
-    names = read_metadata(path).get("training_images")
-    return None if names is None else tuple(names.splitlines())

@@ -9,44 +9,66 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
-from .breakdown import RESAMPLES, Summary, groups, summarise
+from .breakdown import RESAMPLES, Calibration, Summary, calibrate, groups, summarise
 from .leakage import leak_free_pairs
-from .metrics import pair_masks, pair_pck, threshold_lengths
+from .metrics import measure, pair_masks, pair_pck, within
 from .predictions import Predictions
 from .protocol import ALPHAS, Protocol, protocol_for
 
+Floats = NDArray[np.float64]
+Booleans = NDArray[np.bool_]
+
 MASK_METRICS = ("LT-ACC", "IoU")
+ALPHA = 0.1  # at which single points are called right: the one that the literature quotes first
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Score:
     """All figures of one predictions file under one protocol, in percent."""
 
-    dataset: str
-    split: str
-    model: str
-    commit: str
-    kind: str  # keypoints (PCK) or polygons (LT-ACC and IoU)
+    predictions: Predictions
     protocol: Protocol
     metrics: tuple[str, ...]  # the alphas as written, or the names of the mask metrics
+    pair_values: Floats  # (P, M) of each pair
     overall: Summary
     breakdowns: Mapping[str, Mapping[str, Summary]]  # by category, flags, number of points
     training_images: int | None  # how many the model names; None: not stated
     leak_free: Summary | None  # of the pairs that share no image with them; None: not stated, or no pair
-    skipped: tuple[tuple[str, str], ...]  # (pair id, reason) of pairs that were not predicted
+    calibration: Calibration | None  # at ALPHA; None: no keypoints, or no confidences
     notes: tuple[str, ...]  # what else a reader must know
-    pair_values: NDArray[np.float64]  # (P, M) of each pair
 
     @property
     def fingerprint(self) -> str:
         """The protocol in one line."""
-        return self.protocol.fingerprint(self.kind)
+        return self.protocol.fingerprint(self.predictions.kind)
 
     @property
     def category_mean(self) -> tuple[float, ...]:
         """The mean over categories of their figures: every category counts the same."""
         values = [summary.values for summary in self.breakdowns["category"].values()]
         return tuple(np.mean(values, axis=0).tolist())
+
+
+def pair_values(
+    predictions: Predictions, protocol: Protocol, alphas: Sequence[float]
+) -> tuple[tuple[str, ...], Floats, Floats]:
+    """The metrics, the figures of each pair (P, M) in percent, and its weight in their mean (P,)."""
+    if not len(predictions):
+        raise InputError(f"no pair to score: the predictions hold none and skip {len(predictions.skipped)}")
+    names = tuple(f"{alpha:g}" for alpha in alphas)
+    if not names or not all(0 < alpha < np.inf for alpha in alphas) or len(set(names)) < len(names):
+        raise InputError(f"alphas {list(alphas)}; wanted: one or more numbers above 0, each once, e.g. 0.1")
+    if predictions.direction != protocol.direction:
+        raise InputError(
+            f"the predictions go {predictions.direction}, the protocol wants {protocol.direction}; "
+            f"predict in that direction, or score with --set direction={predictions.direction}"
+        )
+    weights = np.ones(len(predictions))
+    if predictions.kind == "polygons":
+        return MASK_METRICS, pair_masks(predictions, protocol), weights
+    if protocol.average == "point":
+        weights = np.diff(predictions.point_offsets).astype(np.float64)
+    return names, pair_pck(predictions, protocol, alphas), weights
 
 
 def score_predictions(
@@ -72,33 +94,26 @@ def score_predictions(
         Of the bootstrap behind the confidence intervals.
     """
     protocol = protocol or protocol_for(predictions.dataset)
-    _check(predictions, protocol, alphas)
-    counts = np.diff(predictions.point_offsets)
-    weights = np.ones(len(predictions))
-    if predictions.kind == "keypoints":
-        metrics = tuple(f"{alpha:g}" for alpha in alphas)
-        values = pair_pck(predictions, protocol, alphas)
-        if protocol.average == "point":
-            weights = counts.astype(np.float64)
-    else:
-        metrics = MASK_METRICS
-        values = pair_masks(predictions, protocol)
+    metrics, values, weights = pair_values(predictions, protocol, alphas)
+    points = np.diff(predictions.point_offsets)
 
-    def summary(members: NDArray[np.bool_]) -> Summary:
-        points = int(counts[members].sum())
-        return summarise(values[members], weights[members], points, resamples, seed)
+    def summary(members: Booleans) -> Summary:
+        return summarise(values[members], weights[members], int(points[members].sum()), resamples, seed)
 
     if training_images is None and predictions.training_images is not None:
         training_images = predictions.training_images.tolist()
     apart = None if training_images is None else leak_free_pairs(predictions, training_images)
+    calibration = None
+    if predictions.confidences is not None and predictions.kind == "keypoints":
+        right = [
+            within(*measure(pair, protocol), [ALPHA], protocol.compare)[0] for pair in predictions.pairs()
+        ]
+        calibration = calibrate(predictions.confidences, np.concatenate(right))
     return Score(
-        dataset=predictions.dataset,
-        split=predictions.split,
-        model=predictions.model,
-        commit=predictions.commit,
-        kind=predictions.kind,
+        predictions=predictions,
         protocol=protocol,
         metrics=metrics,
+        pair_values=values,
         overall=summary(np.ones(len(predictions), dtype=np.bool_)),
         breakdowns={
             breakdown: {group: summary(members) for group, members in found.items()}
@@ -106,34 +121,24 @@ def score_predictions(
         },
         training_images=None if training_images is None else len(set(training_images)),
         leak_free=summary(apart) if apart is not None and apart.any() else None,
-        skipped=predictions.skipped,
+        calibration=calibration,
         notes=tuple(_notes(predictions, protocol)),
-        pair_values=values,
     )
-
-
-def _check(predictions: Predictions, protocol: Protocol, alphas: Sequence[float]) -> None:
-    if not len(predictions):
-        raise InputError(f"no pair to score: the predictions hold none and skip {len(predictions.skipped)}")
-    if not alphas or not all(np.isfinite(alpha) and alpha > 0 for alpha in alphas):
-        raise InputError(f"alphas {list(alphas)}; wanted: one or more numbers above 0, e.g. 0.1")
-    if len({f"{alpha:g}" for alpha in alphas}) < len(alphas):
-        raise InputError(f"alphas {list(alphas)}; wanted: each once")
-    if predictions.direction != protocol.direction:
-        raise InputError(
-            f"the predictions go {predictions.direction}, the protocol wants {protocol.direction}; "
-            f"predict in that direction, or score with --set direction={predictions.direction}"
-        )
 
 
 def _notes(predictions: Predictions, protocol: Protocol) -> list[str]:
     notes = []
-    unanswered = int((~np.isfinite(predictions.predicted_points)).any(axis=1).sum())
+    taken, whole = len(predictions) + len(predictions.skipped), predictions.split_pairs
+    if whole is not None and taken < whole:
+        notes.append(f"{taken} of {whole} pairs of the split")
+    if predictions.points_outside:
+        notes.append(f"{predictions.points_outside} source points lie outside their image")
+    unanswered = int(np.isnan(predictions.predicted_points).any(axis=1).sum())
     if unanswered:
         effect = "count as wrong" if predictions.kind == "keypoints" else "are left out of their polygons"
         notes.append(f"{unanswered} points without a prediction {effect}")
     if predictions.kind == "keypoints":
-        flat = int((threshold_lengths(predictions, protocol) <= 0).sum())
+        flat = sum(measure(pair, protocol)[1] <= 0 for pair in predictions.pairs())
         if flat:
             notes.append(f"{flat} pairs have a threshold of 0 px: only an exact prediction is right there")
     return notes

@@ -1,4 +1,4 @@
-"""A score as tables: on the terminal, as JSON, CSV and Markdown. Every one carries the fingerprint."""
+"""A score as tables, remarks, JSON and CSV. Every one carries the fingerprint."""
 
 from __future__ import annotations
 
@@ -6,208 +6,162 @@ import csv
 import io
 import json
 from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from .breakdown import CONFIDENCE, Summary
-from .score import Score
-
-if TYPE_CHECKING:
-    from rich.console import Console
+from .render import Figure, Row, Table
+from .score import ALPHA, Score
 
 DIGITS = 4  # decimals of a percentage in JSON and CSV
 MOST_REASONS = 5  # shown one by one
 
-TITLES = {
-    "category": "By category",
-    "points": "By number of keypoints",
-    "viewpoint_variation": "By difference of viewpoint",
-    "scale_variation": "By difference of scale",
-    "truncation": "By truncated image",
-    "occlusion": "By occluded image",
-}
-
-
-class Section(NamedTuple):
-    """One table: a title and a row for each group."""
-
-    title: str
-    rows: tuple[tuple[str, Summary], ...]
-
 
 def title(score: Score) -> str:
     """Who was scored on what."""
-    return f"{score.model} on {score.dataset}, {score.split}"
+    return f"{score.predictions.model} on {score.predictions.dataset}, {score.predictions.split}"
+
+
+def headings(metrics: Sequence[str], kind: str) -> tuple[str, ...]:
+    """Of the columns of the metrics."""
+    return tuple(f"PCK@{metric}" if kind == "keypoints" else metric for metric in metrics)
 
 
 def columns(score: Score) -> tuple[str, ...]:
-    """Headings of the metrics."""
-    return tuple(f"PCK@{name}" for name in score.metrics) if score.kind == "keypoints" else score.metrics
+    """Headings of a score's metrics."""
+    return headings(score.metrics, score.predictions.kind)
 
 
-def sections(score: Score) -> list[Section]:
-    """The standard figures with the leak-free ones beside them, then the breakdowns."""
-    head = [("all pairs", score.overall)]
+def figures(summary: Summary, signed: bool = False) -> list[Figure]:
+    """Each value with its interval."""
+    intervals = summary.intervals or (None,) * len(summary.values)
+    return [Figure(*each, signed) for each in zip(summary.values, intervals, strict=True)]
+
+
+def tables(score: Score) -> list[Table]:
+    """The standard figures with the leak-free ones beside them, the breakdowns, and the calibration."""
+    head = {"all pairs": score.overall}
     if score.leak_free is not None and score.training_images:  # else it is the line above once more
-        head.append(("leak-free pairs", score.leak_free))
-    breakdowns = [
-        Section(TITLES.get(name, f"By {name}"), tuple(found.items()))
-        for name, found in score.breakdowns.items()
-    ]
-    return [Section(title(score), tuple(head)), *breakdowns]
+        head["leak-free pairs"] = score.leak_free
+    sections: dict[str, Mapping[str, Summary]] = {title(score): head}
+    for name, groups in score.breakdowns.items():
+        sections[f"By {'number of keypoints' if name == 'points' else name.replace('_', ' ')}"] = groups
+    found = []
+    for heading, rows in sections.items():
+        cells: list[Row] = [(name, each.pairs, each.points, *figures(each)) for name, each in rows.items()]
+        found.append(Table(heading, ("pairs", "points", *columns(score)), cells, score.fingerprint))
+    if score.calibration is not None:
+        names = ("points", "confidence", f"right at {ALPHA:g}")
+        bins: list[Row] = [
+            (f"{each.low:g} to {each.high:g}", each.points, Figure(each.confidence), Figure(each.right))
+            for each in score.calibration.bins
+        ]
+        found.append(Table("Calibration, by confidence", names, bins, score.fingerprint))
+    return found
 
 
 def remarks(score: Score) -> list[str]:
     """What must be read with the figures: skipped pairs, leakage, and whatever else was counted."""
     means = zip(columns(score), score.category_mean, strict=True)
-    lines = [f"Mean over categories: {', '.join(f'{name} {value:.1f}' for name, value in means)}."]
-    reasons = Counter(reason for _, reason in score.skipped)
-    shown = [f"{count} x {reason}" for reason, count in reasons.most_common(MOST_REASONS)]
+    skipped = score.predictions.skipped
+    reasons = Counter(reason for _, reason in skipped).most_common()
+    shown = [f"{count} x {reason}" for reason, count in reasons[:MOST_REASONS]]
     if len(reasons) > MOST_REASONS:
         shown.append(f"{len(reasons) - MOST_REASONS} other reasons")
-    lines.append(
-        f"Skipped pairs: {len(score.skipped)}{' (' if shown else ''}{'; '.join(shown)}{')' * bool(shown)}."
-    )
+    lines = [
+        f"Mean over categories: {', '.join(f'{name} {value:.1f}' for name, value in means)}.",
+        f"Skipped pairs: {len(skipped)}" + (f" ({'; '.join(shown)})." if shown else "."),
+    ]
     if score.training_images is None:
         lines.append("Leak-free pairs: unknown; the predictions name no training images (see --train-list).")
     else:
-        pairs = score.leak_free.pairs if score.leak_free else 0
-        lines.append(
-            f"Leak-free pairs: {pairs} of {score.overall.pairs} share no image with the "
-            f"{score.training_images} training images."
-        )
+        pairs = f"{score.leak_free.pairs if score.leak_free else 0} of {score.overall.pairs}"
+        images = f"the {score.training_images} training images"
+        lines.append(f"Leak-free pairs: {pairs} share no image with {images}.")
+    if score.calibration is not None:
+        lines.append(f"Expected calibration error: {score.calibration.error:.1f} percent.")
     return lines + [f"{note}." for note in score.notes]
 
 
 def to_dict(score: Score) -> dict[str, Any]:
     """The score as plain data; percentages by alpha (``pck``) or by name (``masks``)."""
+    predictions = score.predictions
+
+    def by_name(values: Any) -> dict[str, Any] | None:
+        return None if values is None else dict(zip(score.metrics, values, strict=True))
 
     def of(summary: Summary) -> dict[str, Any]:
-        return {
-            "pairs": summary.pairs,
-            "points": summary.points,
-            metric: by_name(summary.values),
-            "interval": None
-            if summary.intervals is None
-            else {
-                name: [round(low, DIGITS), round(high, DIGITS)]
-                for name, (low, high) in zip(score.metrics, summary.intervals, strict=True)
-            },
-        }
+        metric = "pck" if predictions.kind == "keypoints" else "masks"
+        figures = {metric: by_name(summary.values), "interval": by_name(summary.intervals)}
+        return {"pairs": summary.pairs, "points": summary.points, **figures}
 
-    def by_name(values: Sequence[float]) -> dict[str, float]:
-        return {name: round(value, DIGITS) for name, value in zip(score.metrics, values, strict=True)}
-
-    metric = "pck" if score.kind == "keypoints" else "masks"
     groups = {
         name: {group: of(summary) for group, summary in found.items()}
         for name, found in score.breakdowns.items()
     }
-    leak_free = None
+    leak_free = calibration = None
     if score.training_images is not None:
         found = {"pairs": 0} if score.leak_free is None else of(score.leak_free)
         leak_free = {"training_images": score.training_images, **found}
-    return {
-        "dataset": score.dataset,
-        "split": score.split,
-        "model": score.model,
-        "commit": score.commit,
-        "protocol": {
-            "name": score.protocol.name,
-            **score.protocol.described(score.kind),
-            "fingerprint": score.fingerprint,
-        },
+    if score.calibration is not None:
+        bins = [each._asdict() for each in score.calibration.bins]
+        calibration = {"alpha": ALPHA, "expected_error": score.calibration.error, "bins": bins}
+    protocol = {"name": score.protocol.name, **score.protocol.described(predictions.kind)}
+    content = {
+        "dataset": predictions.dataset,
+        "split": predictions.split,
+        "model": predictions.model,
+        "commit": predictions.commit,
+        "config": None,
+        "protocol": {**protocol, "fingerprint": score.fingerprint},
+        "split_pairs": predictions.split_pairs,
         **of(score.overall),
         "confidence": CONFIDENCE,
         "category_mean": by_name(score.category_mean),
         "per_category": groups.pop("category"),
         "breakdowns": groups,
         "leak_free": leak_free,
-        "skipped": [{"pair": pair, "reason": reason} for pair, reason in score.skipped],
+        "calibration": calibration,
+        "skipped": [{"pair": pair, "reason": reason} for pair, reason in predictions.skipped],
         "notes": list(score.notes),
     }
+    config = None if predictions.config is None else json.loads(predictions.config)
+    return {**rounded(content), "config": config}
 
 
-def to_json(score: Score) -> str:
-    """``to_dict`` as text."""
-    return json.dumps(to_dict(score), indent=2, ensure_ascii=False) + "\n"
+def to_json(content: dict[str, Any]) -> str:
+    """Plain data as text; NaN, which is no JSON, is an error."""
+    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def to_csv(score: Score) -> str:
     """One row a group, each complete in itself, so that files can be joined."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    metrics = [name for column in columns(score) for name in (column, f"{column} low", f"{column} high")]
-    writer.writerow(
-        ["dataset", "split", "model", "protocol", "breakdown", "group", "pairs", "points", *metrics]
-    )
-    groups = [("all", "all", score.overall)]
+    metrics = [f"{column}{end}" for column in columns(score) for end in ("", " low", " high")]
+    about = {
+        "dataset": score.predictions.dataset,
+        "split": score.predictions.split,
+        "model": score.predictions.model,
+        "protocol": score.fingerprint,
+    }
+    writer.writerow([*about, "breakdown", "group", "pairs", "points", *metrics])
+    all_pairs = {"all": score.overall}
     if score.leak_free is not None:
-        groups.append(("all", "leak-free", score.leak_free))
-    groups += [
-        (name, group, summary) for name, found in score.breakdowns.items() for group, summary in found.items()
-    ]
-    for name, group, summary in groups:
-        intervals = summary.intervals or ((float("nan"),) * 2,) * len(summary.values)
-        figures = [
-            "" if figure != figure else round(figure, DIGITS)
-            for value, interval in zip(summary.values, intervals, strict=True)
-            for figure in (value, *interval)
-        ]
-        about = [score.dataset, score.split, score.model, score.fingerprint]
-        writer.writerow([*about, name, group, summary.pairs, summary.points, *figures])
+        all_pairs["leak-free"] = score.leak_free
+    for breakdown, groups in {"all": all_pairs, **score.breakdowns}.items():
+        for group, each in groups.items():
+            cells = [
+                end for figure in figures(each) for end in (figure.value, *(figure.interval or ("", "")))
+            ]
+            writer.writerow([*about.values(), breakdown, group, each.pairs, each.points, *rounded(cells)])
     return text.getvalue()
 
 
-def to_markdown(score: Score) -> str:
-    """A table for each section, its fingerprint below."""
-    parts = []
-    for level, (heading, rows) in zip(["#", *["##"] * len(score.breakdowns)], sections(score), strict=True):
-        head = ["", "pairs", "points", *columns(score)]
-        lines = [f"{level} {heading}", "", _line(head), _line(["---", *["---:"] * (len(head) - 1)])]
-        lines += [_line([name, *cells(summary)]) for name, summary in rows]
-        lines += ["", f"`{score.fingerprint}`"]
-        parts.append("\n".join(lines))
-    return "\n\n".join([*parts, "\n".join(f"- {remark}" for remark in remarks(score))]) + "\n"
-
-
-def print_score(score: Score, console: Console) -> None:
-    """Tables for the terminal; intervals in whole percents, so that three alphas fit 80 columns."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
-
-    for heading, rows in sections(score):
-        table = Table(
-            title=Text(heading, style="bold"),
-            title_justify="left",
-            box=SIMPLE_HEAD,
-            show_edge=False,
-            padding=(0, 1, 0, 0),
-        )
-        table.add_column("")
-        for name in ("pairs", "points", *columns(score)):
-            table.add_column(name, justify="right")
-        for name, summary in rows:
-            table.add_row(Text(name), *map(Text, cells(summary, digits=0)))
-        console.print(table)
-        console.print(Text(score.fingerprint, style="dim"), soft_wrap=True)
-        console.print()
-    for remark in remarks(score):
-        console.print(Text(remark), soft_wrap=True)
-
-
-def cells(summary: Summary, digits: int = 1) -> list[str]:
-    """Pairs, points, then each figure with its interval (with that many decimals)."""
-    figures = [f"{value:.1f}" for value in summary.values]
-    if summary.intervals is not None:
-        figures = [
-            f"{figure} [{low:.{digits}f}, {high:.{digits}f}]"
-            for figure, (low, high) in zip(figures, summary.intervals, strict=True)
-        ]
-    return [str(summary.pairs), str(summary.points), *figures]
-
-
-def _line(texts: Sequence[str]) -> str:
-    escaped = [text.replace("|", "\\|") for text in texts]
-    return f"| {' | '.join(escaped)} |"
+def rounded(value: Any) -> Any:
+    """Plain data with all percentages rounded."""
+    if isinstance(value, dict):
+        return {key: rounded(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [rounded(each) for each in value]
+    return round(value, DIGITS) if isinstance(value, float) else value

@@ -1,4 +1,4 @@
-"""Section 3.4, layer selection: each layer should be on for a share mu of the pairs."""
+"""Section 3.4, layer selection: each layer should be on for a fraction mu of the pairs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from torch import Tensor
 
 
 def layer_rate_loss(on: Tensor, rate: float) -> Tensor:
-    """L_sel: the sum over layers of (share of the batch for which the layer is on - mu)^2.
+    """L_sel: the sum over layers of (fraction of the batch for which the layer is on - mu)^2.
 
     Parameters
     ----------

@@ -9,79 +9,22 @@ B pairs  N, N' source and target cells  n a coarser grid's cells  S the cells th
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..model.correlation import Grid, resizing
+from ..fast.entropy import CoarserGrid, compiled_entropy
+from ..grid import Grid
+from ..model.correlation import Correlation, resizing
+from ..model.hough import offset_windows
+from ..model.matching import Strongest
 from ..model.mutual import mutual_filter
-from .levels import SomeCells
 
 COARSER = 4  # the published code takes entropies on a grid of a quarter of the side
 TINY = 1e-30
-
-
-def correlation_entropy(filtered: Tensor, grid_a: Grid, grid_b: Grid) -> Tensor:
-    """Mean entropy in bits of the cells' match distributions, over both directions: (B,).
-
-    Parameters
-    ----------
-    filtered
-        (B, N, N'), after the mutual filter.
-    """
-    forward = _entropies(filtered, grid_b)  # (B, N)
-    backward = _entropies(filtered.mT, grid_a)  # (B, N')
-    return (forward.mean(1) + backward.mean(1)) / 2
-
-
-class CoarserGrid(NamedTuple):
-    """Which cells of a grid matter to the coarser one, and how."""
-
-    read: SomeCells  # S of them
-    vertical: Tensor  # (h, rows)
-    horizontal: Tensor  # (w, columns)
-
-    def shrink(self, values: Tensor) -> Tensor:
-        """Values at the cells (S, M), resized to the coarser grid: (n, M)."""
-        rows, columns = self.vertical.shape[1], self.horizontal.shape[1]
-        lines = self.vertical @ values.view(rows, -1)  # (h, columns*M)
-        maps = self.horizontal @ lines.view(len(self.vertical), columns, -1)
-        return maps.flatten(0, 1)
-
-    def spread(self, values: Tensor) -> Tensor:
-        """The adjoint of shrinking: (n, M) -> (S, M)."""
-        height, width = len(self.vertical), len(self.horizontal)
-        lines = self.horizontal.T @ values.view(height, width, -1)  # (h, columns, M)
-        return (self.vertical.T @ lines.view(height, -1)).view(-1, values.shape[1])
-
-
-def coarser_grid(grid: Grid, like: Tensor) -> CoarserGrid:
-    """The resizing of :func:`correlation_entropy` by the cells that it reads."""
-    read, matrices = [], []
-    for side in grid:
-        matrix = resizing(side, max(1, side // COARSER), like.dtype, like.device).matrix(side)
-        used = (matrix != 0).any(0).nonzero().flatten()
-        read.append(used)
-        matrices.append(matrix[:, used])
-    return CoarserGrid(SomeCells(read[0], read[1], grid), matrices[0], matrices[1])
-
-
-def sampled_entropy(confidence: Tensor, maxima: Tensor, other_maxima: Tensor, coarse: CoarserGrid) -> Tensor:
-    """Mean entropy of one direction of one pair, from the confidences that it depends on: a scalar.
-
-    Parameters
-    ----------
-    confidence
-        (S, M) unfiltered, of the cells ``coarse.read`` of the side that is chosen from with all M cells of
-        the side that chooses.
-    maxima
-        (S,) the largest confidence of each of those cells over the whole matrix.
-    other_maxima
-        (M,) the same of the side that chooses.
-    """
-    return bits(coarse.shrink(mutual_filter(confidence, maxima, other_maxima)), 0).mean()
 
 
 def weak_loss(positive: Tensor, negative: Tensor) -> Tensor:
@@ -89,17 +32,103 @@ def weak_loss(positive: Tensor, negative: Tensor) -> Tensor:
     return positive.mean() / negative.mean()
 
 
-def _entropies(distributions: Tensor, grid: Grid) -> Tensor:
-    """Entropy of each row, (B, N), after shrinking it over its grid and making its sum one."""
-    coarse = max(1, grid[0] // COARSER), max(1, grid[1] // COARSER)
-    maps = distributions.reshape(*distributions.shape[:2], *grid)
-    small = F.interpolate(maps, coarse, mode="bilinear", align_corners=True).flatten(2)  # (B, N, n)
-    return bits(small, 2)
+def correlation_entropy(filtered: Tensor, grid_a: Grid, grid_b: Grid) -> Tensor:
+    """Mean entropy in bits of the cells' match distributions, over both directions: (B,).
+
+    This is the definition; :func:`pair_entropy` computes it from far less.
+
+    Parameters
+    ----------
+    filtered
+        (B, N, N'), after the mutual filter.
+    """
+    means = []
+    for distributions, grid in ((filtered, grid_b), (filtered.mT, grid_a)):
+        coarse = max(1, grid.rows // COARSER), max(1, grid.columns // COARSER)
+        maps = distributions.reshape(*distributions.shape[:2], *grid.shape)
+        small = F.interpolate(maps, coarse, mode="bilinear", align_corners=True).flatten(2)
+        means.append(_bits(small, 2).mean(1))
+    return (means[0] + means[1]) / 2
 
 
-def bits(values: Tensor, axis: int) -> Tensor:
+def pair_entropy(correlation: Correlation, found: Strongest) -> Tensor:
+    """The entropy of one pair after voting and the mutual filter, with gradients: a scalar."""
+    table, windows = found.votes
+    every_a, every_b = (torch.arange(len(side), device=side.device) for side in found[1:])
+    a, b = torch.cat([every_a, found.of_columns]), torch.cat([found.of_rows, every_b])
+    maxima = correlation.entries(a, b) * windows.entries(table, a, b)
+    maxima_a, maxima_b = maxima[: len(every_a)], maxima[len(every_a) :]
+    backward = _direction_entropy(correlation, maxima_a, maxima_b, table)
+    forward = _direction_entropy(correlation.swap(), maxima_b, maxima_a, table.flip((0, 1)))
+    return (forward + backward) / 2
+
+
+def _direction_entropy(correlation: Correlation, maxima_a: Tensor, maxima_b: Tensor, table: Tensor) -> Tensor:
+    """Mean entropy in bits of the target cells' distributions over the source: a scalar.
+
+    Parameters
+    ----------
+    maxima_a, maxima_b
+        (N,), (N',) the largest confidence of each cell.
+    table
+        Votes by offset, which have no gradient.
+    """
+    coarse = coarser_grid(correlation.grid_a, table)
+    cells = coarse.cells
+    if table.device.type == "cpu" and table.dtype == torch.float32:
+        return compiled_entropy(correlation, coarse, maxima_a[cells], maxima_b, table)
+    votes = offset_windows(correlation.grid_a, correlation.grid_b, table.device).read(table, cells)
+    filtered = mutual_filter(correlation.rows(cells) * votes, maxima_a[cells], maxima_b)
+    return _bits(coarse.shrink(filtered), 0).mean()
+
+
+def coarser_grid(grid: Grid, like: Tensor) -> CoarserGrid:
+    """The resizing of :func:`correlation_entropy` by the cells that it reads."""
+    read, matrices = [], []
+    for side in grid.shape:
+        matrix = resizing(side, max(1, side // COARSER), like.dtype, like.device).matrix(side)
+        used = (matrix != 0).any(0).nonzero().flatten()
+        read.append(used)
+        matrices.append(matrix[:, used])
+    cells = (read[0][:, None] * grid.columns + read[1]).flatten()
+    return CoarserGrid(cells, matrices[0], matrices[1])
+
+
+def _bits(values: Tensor, axis: int) -> Tensor:
     """Entropy along an axis after making sums one; 0 where all is 0."""
     total = values.sum(axis, keepdim=True)
     share = values / torch.where(total == 0, 1.0, total)
     share = torch.where(share == 0, TINY, share)
     return -(share * share.log2()).sum(axis)
+
+
+def gradient_at_once(function: Callable[[list[Tensor]], Tensor], inputs: Sequence[Tensor]) -> Tensor:
+    """``function(inputs)``, a scalar, whose gradient is taken now instead of in the backward pass.
+
+    The loss is a ratio of sums over the batch, so a pair's gradient is its own times a factor that is known
+    only at the end. What it took to compute the pair, half a GB, need not wait for that: only the gradients
+    of its inputs do, a few MB.
+    """
+    if not torch.is_grad_enabled():
+        return function(list(inputs))
+    leaves = [tensor.detach().requires_grad_(tensor.requires_grad) for tensor in inputs]
+    value = function(leaves)
+    learning = [k for k, leaf in enumerate(leaves) if leaf.requires_grad]
+    if not learning:
+        return value
+    gradients = torch.autograd.grad(value, [leaves[k] for k in learning], materialize_grads=True)
+    known: Tensor = _Known.apply(value.detach(), gradients, *(inputs[k] for k in learning))  # type: ignore[no-untyped-call]
+    return known
+
+
+class _Known(torch.autograd.Function):
+    """A value whose gradients are known already."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, gradients: tuple[Tensor, ...], *inputs: Tensor) -> Tensor:
+        ctx.gradients = gradients
+        return value.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *factors: Any) -> tuple[Tensor | None, ...]:
+        return None, None, *(factors[0] * gradient for gradient in ctx.gradients)

@@ -4,25 +4,30 @@ The hyperimage H stacks every chosen block b_r, resized to the base grid by a li
 H^T H' = sum_r U_r (b_r^T b'_r) U_r'^T: correlate each resolution at its own size, where it is up to 3000
 times smaller, resize that on both sides, and add. Exact, since resizing is linear.
 
-H, W source grid  N = H*W  N' target cells  h, w one resolution's grid  n = h*w  C channels
+Here the rows and single entries of that matrix are computed by torch on any device, with gradients: for the
+losses, for the scores of a point, and for matching where there is no compiled path (``fast/``).
+
+N, N' cells of the source's and the target's grid  h, w one resolution's grid  C channels  K some cells
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-PUBLISHED_EPSILON = 1e-3  # the published code adds it to the product of norms; in the paper it is 0
-SMALLEST_NORM = 1e-15  # keeps 0 / 0 away where a hyperpixel is zero and so is epsilon
+from ..fast.resize import add_resized
+from ..grid import Grid
 
-Grid = tuple[int, int]  # rows, columns
+PUBLISHED_EPSILON = 1e-3  # the published code adds it to the product of norms; in the paper it is 0
+ZERO_SQUARE = 1e-4  # the published code puts it in place of a squared norm of zero
+
+Shape = tuple[int, int]  # rows, columns
 
 
 class Resizing(NamedTuple):
@@ -48,145 +53,209 @@ def resizing(inputs: int, outputs: int, dtype: torch.dtype, device: torch.device
     return Resizing(low.to(device), high.to(device), (position - low).to(device, dtype))
 
 
-class Slab(NamedTuple):
-    """The coarse resolutions as far as some source grid rows need them."""
+class Corners(NamedTuple):
+    """Of which cells of a small grid some cells of a large one are made."""
 
-    values: Tensor  # (sum of rows, N'): one resolution below the other, resized on the target's side only
-    grids: tuple[Grid, ...]  # (rows in the slab, columns) of each resolution
-    vertical: tuple[Resizing, ...]  # per resolution: slab rows -> the k source grid rows
-    horizontal: tuple[Resizing, ...]  # per resolution: its columns -> the W source grid columns
+    cells: Tensor  # (K, 4)
+    weight: Tensor  # (K, 4), summing to 1
+
+    def read(self, values: Tensor) -> Tensor:
+        """Values on the small grid (h*w, M) at the cells: (K, M)."""
+        picked = values.index_select(0, self.cells.flatten()).view(*self.cells.shape, -1)  # (K, 4, M)
+        return (self.weight[:, None] @ picked)[:, 0]
 
 
-@dataclass(frozen=True)
-class FactoredCorrelation:
-    """The N x N' inner products of two hyperimages, kept as factors that are cheap to multiply out."""
+def corners(cells: Tensor, small: Shape, grid: Grid, dtype: torch.dtype) -> Corners:
+    """How a block of size ``small``, resized to the grid, is read at some cells (K,)."""
+    axes = []
+    for inputs, outputs, place in zip(small, grid.shape, _rows_and_columns(cells, grid), strict=True):
+        low, high, t = resizing(inputs, outputs, dtype, cells.device)
+        t = t[place]
+        axes.append((torch.stack([low[place], high[place]], 1), torch.stack([1 - t, t], 1)))
+    (rows, weight_y), (columns, weight_x) = axes
+    index = rows[:, :, None] * small[1] + columns[:, None]
+    return Corners(index.flatten(1), (weight_y[:, :, None] * weight_x[:, None]).flatten(1))
+
+
+def _rows_and_columns(cells: Tensor, grid: Grid) -> tuple[Tensor, Tensor]:
+    return cells // grid.columns, cells % grid.columns
+
+
+class Level(NamedTuple):
+    """All chosen blocks of one resolution, their channels side by side."""
+
+    a: Tensor  # (h, w, C), times the layers' weights
+    b: Tensor  # (h', w', C)
+
+    @property
+    def flat(self) -> tuple[Tensor, Tensor]:
+        """(h*w, C), (h'*w', C)."""
+        return self.a.flatten(0, 1), self.b.flatten(0, 1)
+
+    @property
+    def shapes(self) -> tuple[Shape, Shape]:
+        """Rows and columns of both sides."""
+        return (self.a.shape[0], self.a.shape[1]), (self.b.shape[0], self.b.shape[1])
+
+
+@dataclass(frozen=True, eq=False)
+class Correlation:
+    """The N x N' matrix p(m_a) of two hyperimages, kept as factors that are cheap to multiply out."""
 
     grid_a: Grid
     grid_b: Grid
-    base: tuple[Tensor, Tensor] | None  # (N, C), (N', C): the blocks that have the grid's own size
-    coarse: tuple[tuple[Tensor, Tensor], ...]  # (h, w, C), (h', w', C): every other resolution
+    base: Level | None  # the blocks that have the grids' own size
+    coarse: tuple[Level, ...]  # every other resolution
     norm_a: Tensor  # (N,) lengths of the hyperpixels
     norm_b: Tensor  # (N',)
     epsilon: float  # added to the product of norms
 
-    def base_products(self, rows: slice, out: Tensor) -> Tensor:
-        """The base resolution's part of the given matrix rows, written to ``out`` (rows, N')."""
+    @property
+    def tensors(self) -> list[Tensor]:
+        """All that is held."""
+        levels = (*((self.base,) if self.base else ()), *self.coarse)
+        return [*(side for level in levels for side in level), self.norm_a, self.norm_b]
+
+    def detach(self) -> Correlation:
+        """The same without gradients."""
+        base = None if self.base is None else Level(*(side.detach() for side in self.base))
+        coarse = tuple(Level(level.a.detach(), level.b.detach()) for level in self.coarse)
+        norm_a, norm_b = self.norm_a.detach(), self.norm_b.detach()
+        return replace(self, base=base, coarse=coarse, norm_a=norm_a, norm_b=norm_b)
+
+    def swap(self) -> Correlation:
+        """From the target to the source."""
+        base = None if self.base is None else Level(self.base.b, self.base.a)
+        coarse = tuple(Level(level.b, level.a) for level in self.coarse)
+        swapped = Correlation(self.grid_b, self.grid_a, base, coarse, self.norm_b, self.norm_a, self.epsilon)
+        if "_products" in self.__dict__:  # need not be taken again
+            swapped.__dict__["_products"] = [product.T for product in self._products]
+        return swapped
+
+    @cached_property
+    def _products(self) -> list[Tensor]:
+        """Of each coarse resolution at its own size, (h*w, h'*w')."""
+        return [a @ b.T for a, b in (level.flat for level in self.coarse)]
+
+    def products(self, cells: Tensor) -> Tensor:
+        """Inner products of some source hyperpixels (K,) with all target ones: (K, N')."""
         if self.base is None:
-            return out.zero_()
-        return torch.mm(self.base[0][rows], self.base[1].T, out=out)
+            total = self.norm_a.new_zeros(len(cells), self.grid_b.cells)
+        else:
+            a, b = self.base.flat
+            total = a.index_select(0, cells) @ b.T
+        for number, level in enumerate(self.coarse):
+            small, small_b = level.shapes
+            at = corners(cells, small, self.grid_a, total.dtype)
+            # Few cells: read their features, then multiply. Many: multiply at the small size, then read.
+            few = len(cells) < small[0] * small[1] // 2
+            a, b = level.flat
+            rows = at.read(a) @ b.T if few else at.read(self._products[number])
+            total = add_resized(total, rows.view(len(cells), *small_b), *self._to_grid_b(small_b))
+        return total
 
-    def slab(self, first: int, stop: int) -> Slab:
-        """The coarse resolutions' part for source grid rows ``first`` to ``stop``."""
-        height, width = self.grid_a
-        kind = self.norm_a.dtype, self.norm_a.device
-        parts, grids, vertical, horizontal = [], [], [], []
-        for level_a, level_b in self.coarse:
-            y = resizing(level_a.shape[0], height, *kind)
-            top, bottom = int(y.low[first]), int(y.high[stop - 1]) + 1
-            parts.append((level_a[top:bottom].flatten(0, 1), level_b))
-            grids.append((bottom - top, level_a.shape[1]))
-            vertical.append(Resizing(y.low[first:stop] - top, y.high[first:stop] - top, y.t[first:stop]))
-            horizontal.append(resizing(level_a.shape[1], width, *kind))
-        values = empty_matrix(sum(len(a) for a, _ in parts), len(self.norm_b), like=self.norm_a)
-        for (a, b), out in zip(parts, torch.split(values, [len(a) for a, _ in parts]), strict=True):
-            _resize_columns(a @ b.flatten(0, 1).T, (b.shape[0], b.shape[1]), self.grid_b, out)
-        return Slab(values, tuple(grids), tuple(vertical), tuple(horizontal))
+    def rows(self, cells: Tensor) -> Tensor:
+        """p(m_a) of some source cells (K,) with all target cells: (K, N')."""
+        lengths = self.norm_a[cells, None] * self.norm_b + self.epsilon
+        return (self.products(cells) / lengths).relu().square()
 
-    def appearance(self, first: int, stop: int, out: Tensor) -> Tensor:
-        """p(m_a) of source grid rows ``first`` to ``stop``, written to ``out`` (k*W, N')."""
-        width = self.grid_a[1]
-        rows = slice(first * width, stop * width)
-        products = self.base_products(rows, out).view(stop - first, width, -1)  # (k, W, N')
-        slab = self.slab(first, stop)
-        sizes = [h * w for h, w in slab.grids]
-        for part, (h, w), y, x in zip(torch.split(slab.values, sizes), *slab[1:], strict=True):
-            lines = part.view(h, w, -1)
-            lines = torch.lerp(lines[y.low], lines[y.high], y.t[:, None, None])  # (k, w, N')
-            products += x.matrix(w) @ lines
-        return out.div_(self.norm_a[rows, None] * self.norm_b + self.epsilon).relu_().square_()
+    def dense(self) -> Tensor:
+        """All of it, (N, N')."""
+        return self.rows(torch.arange(self.grid_a.cells, device=self.norm_a.device))
+
+    def entries(self, cells_a: Tensor, cells_b: Tensor) -> Tensor:
+        """p(m_a) of single matches, (K,): of each source cell with the target cell of the same place."""
+        total = self.norm_a.new_zeros(len(cells_a))
+        if self.base is not None:
+            a, b = self.base.flat
+            total = (a.index_select(0, cells_a) * b.index_select(0, cells_b)).sum(1)
+        for level, product in zip(self.coarse, self._products, strict=True):
+            small_a, small_b = level.shapes
+            at_a = corners(cells_a, small_a, self.grid_a, total.dtype)
+            at_b = corners(cells_b, small_b, self.grid_b, total.dtype)
+            index = at_a.cells[:, :, None] * product.shape[1] + at_b.cells[:, None]  # (K, 4, 4)
+            weight = at_a.weight[:, :, None] * at_b.weight[:, None]
+            values = product.reshape(-1).index_select(0, index.flatten()).view_as(weight)
+            total = total + (weight * values).sum((1, 2))
+        return (total / (self.norm_a[cells_a] * self.norm_b[cells_b] + self.epsilon)).relu().square()
+
+    def _to_grid_b(self, small: Shape) -> tuple[Resizing, Tensor]:
+        """How a small block is resized to the target's grid: vertically, and horizontally as a matrix."""
+        kind = self.norm_b.dtype, self.norm_b.device
+        vertical = resizing(small[0], self.grid_b.rows, *kind)
+        return vertical, resizing(small[1], self.grid_b.columns, *kind).matrix(small[1])
 
 
-@torch.no_grad()
 def correlate(
     blocks_a: Sequence[Tensor],
     blocks_b: Sequence[Tensor],
     grid_a: Grid,
     grid_b: Grid,
     epsilon: float = PUBLISHED_EPSILON,
-) -> FactoredCorrelation:
+    weights: Tensor | None = None,
+) -> Correlation:
     """Correlate the chosen blocks of two images.
 
     Parameters
     ----------
     blocks_a, blocks_b
-        The same layers of both images, each (C_l, h_l, w_l), in the order of the network.
-    grid_a, grid_b
-        Rows and columns of the base blocks, to which the hyperimages would be resized.
+        The same layers of both images, each (h, w, C), in the order of the network.
     epsilon
         Added to the product of norms: as published by default, 0 for the paper's plain cosine.
+    weights
+        How much each of those layers counts in products and squared norms; all the same by default.
     """
-    levels = _by_resolution(blocks_a, blocks_b)
-    base = None
-    coarse = []
-    for level_a, level_b in levels:
-        if level_a.shape[:2] == grid_a and level_b.shape[:2] == grid_b:
-            base = level_a.flatten(0, 1), level_b.flatten(0, 1)
+    base, coarse = None, []
+    squares_a = blocks_a[0].new_zeros(grid_a.shape)
+    squares_b = blocks_b[0].new_zeros(grid_b.shape)
+    for members in _by_resolution(blocks_a, blocks_b):
+        a, b = (_side_by_side([blocks[n] for n in members]) for blocks in (blocks_a, blocks_b))
+        weighted_a, weighted_b = a, b
+        if weights is not None:
+            channels = torch.tensor([blocks_a[n].shape[2] for n in members], device=a.device)
+            each = weights[members].repeat_interleave(channels)  # (C,)
+            weighted_a, weighted_b = each * a, each * b
+        squares_a = squares_a + squared_lengths(a, weighted_a, grid_a)
+        squares_b = squares_b + squared_lengths(b, weighted_b, grid_b)
+        level = Level(weighted_a, b)
+        if level.shapes == (grid_a.shape, grid_b.shape):
+            base = level
         else:
-            coarse.append((level_a, level_b))
-    norms = _norms([a for a, _ in levels], grid_a), _norms([b for _, b in levels], grid_b)
-    return FactoredCorrelation(grid_a, grid_b, base, tuple(coarse), *norms, epsilon)
+            coarse.append(level)
+    norm_a, norm_b = (
+        torch.where(squares <= 0, ZERO_SQUARE, squares).sqrt().flatten() for squares in (squares_a, squares_b)
+    )
+    return Correlation(grid_a, grid_b, base, tuple(coarse), norm_a, norm_b, epsilon)
 
 
-def empty_matrix(rows: int, columns: int, like: Tensor) -> Tensor:
-    """An uninitialised matrix of the type and on the device of ``like``.
-
-    NumPy asks the system for huge pages, which torch does not: on the CPU that makes the first touch of
-    a large matrix about four times cheaper.
-    """
-    if like.device.type == "cpu" and like.dtype == torch.float32:
-        return torch.from_numpy(np.empty((rows, columns), np.float32))
-    return like.new_empty(rows, columns)
+def _by_resolution(blocks_a: Sequence[Tensor], blocks_b: Sequence[Tensor]) -> list[list[int]]:
+    """The places of blocks that are equally large in both images."""
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for n, (a, b) in enumerate(zip(blocks_a, blocks_b, strict=True)):
+        groups.setdefault((*a.shape[:2], *b.shape[:2]), []).append(n)
+    return list(groups.values())
 
 
-def _by_resolution(blocks_a: Sequence[Tensor], blocks_b: Sequence[Tensor]) -> list[tuple[Tensor, Tensor]]:
-    """Concatenate the channels of equally large blocks; channels last: (h, w, C), (h', w', C)."""
-    levels: dict[tuple[int, ...], list[tuple[Tensor, Tensor]]] = {}
-    for a, b in zip(blocks_a, blocks_b, strict=True):
-        levels.setdefault((*a.shape[1:], *b.shape[1:]), []).append((a.permute(1, 2, 0), b.permute(1, 2, 0)))
-    sides = [tuple(zip(*level, strict=True)) for level in levels.values()]
-    return [(_joined(a), _joined(b)) for a, b in sides]
+def _side_by_side(blocks: Sequence[Tensor]) -> Tensor:
+    return torch.cat(tuple(blocks), dim=2) if len(blocks) > 1 else blocks[0].contiguous()
 
 
-def _joined(parts: tuple[Tensor, ...]) -> Tensor:
-    return torch.cat(parts, dim=2) if len(parts) > 1 else parts[0].contiguous()
-
-
-def _resize_columns(small: Tensor, size: Grid, grid: Grid, out: Tensor) -> None:
-    """Resize every row of ``small`` (n, h'*w') over the target's grid, into ``out`` (n, N')."""
-    kind = small.dtype, small.device
-    vertical = resizing(size[0], grid[0], *kind).matrix(size[0])
-    horizontal = resizing(size[1], grid[1], *kind).matrix(size[1])
-    wide = small.view(-1, size[1]) @ horizontal.T  # (n*h', W')
-    torch.matmul(vertical, wide.view(len(small), size[0], grid[1]), out=out.view(len(small), *grid))
-
-
-def _norms(levels: Sequence[Tensor], grid: Grid) -> Tensor:
-    """Lengths of the hyperpixels, (N,)."""
-    squares = torch.stack([squared_lengths(level, grid) for level in levels])
-    return squares.sum(0).clamp_min(0).sqrt().clamp_min(SMALLEST_NORM).flatten()
-
-
-def squared_lengths(level: Tensor, grid: Grid) -> Tensor:
-    """|resized feature|^2 on the grid, (..., H, W), of one resolution (..., h, w, C).
+def squared_lengths(level: Tensor, weighted: Tensor, grid: Grid) -> Tensor:
+    """|resized feature|^2 on the grid, (H, W), of one resolution (h, w, C), its channels weighted.
 
     Resizing mixes four neighbouring cells, so the squared length is a quadratic form in their inner
     products: of each cell with itself and with its neighbours to the right, below and across.
+
+    Parameters
+    ----------
+    weighted
+        ``level`` times the channels' weights.
     """
-    rows, columns = level.shape[-3:-1]
-    if (rows, columns) == grid:
-        return level.square().sum(-1)
+    rows, columns = level.shape[:2]
+    if (rows, columns) == grid.shape:
+        return (weighted * level).sum(-1)
     kind = level.dtype, level.device
-    y, x = resizing(rows, grid[0], *kind), resizing(columns, grid[1], *kind)
+    y, x = resizing(rows, grid.rows, *kind), resizing(columns, grid.columns, *kind)
 
     def along(axis: Resizing, same: Tensor, next_one: Tensor) -> Tensor:
         """(1 - t)^2 <f, f> + 2 t (1 - t) <f, g> + t^2 <g, g> along the last axis; g is f's neighbour."""
@@ -194,11 +263,11 @@ def squared_lengths(level: Tensor, grid: Grid) -> Tensor:
         cross = F.pad(next_one, (0, 1))[..., axis.low]
         return (1 - t) ** 2 * same[..., axis.low] + 2 * t * (1 - t) * cross + t**2 * same[..., axis.high]
 
-    upper, lower = level[..., :-1, :, :], level[..., 1:, :, :]
-    straight = (upper * lower).sum(-1)  # (..., h - 1, w)
-    falling = (upper[..., :-1, :] * lower[..., 1:, :]).sum(-1)
-    rising = (upper[..., 1:, :] * lower[..., :-1, :]).sum(-1)
-    to_right = (level[..., :-1, :] * level[..., 1:, :]).sum(-1)  # (..., h, w - 1)
-    within = along(x, level.square().sum(-1), to_right)  # (..., h, W)
-    between = along(x, straight, (falling + rising) / 2)  # (..., h - 1, W)
+    upper, lower = weighted[:-1], level[1:]
+    straight = (upper * lower).sum(-1)  # (h - 1, w)
+    falling = (upper[:, :-1] * lower[:, 1:]).sum(-1)
+    rising = (upper[:, 1:] * lower[:, :-1]).sum(-1)
+    to_right = (weighted[:, :-1] * level[:, 1:]).sum(-1)  # (h, w - 1)
+    within = along(x, (weighted * level).sum(-1), to_right)  # (h, W)
+    between = along(x, straight, (falling + rising) / 2)  # (h - 1, W)
     return along(y, within.mT, between.mT).mT

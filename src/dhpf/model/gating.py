@@ -44,26 +44,24 @@ class LayerGates(nn.Module):
 
     def forward(
         self,
-        pooled_a: Sequence[Tensor],
-        pooled_b: Sequence[Tensor],
+        pooled: Sequence[Tensor],
         noise: Tensor | None = None,
     ) -> LayerDecisions:
         """Decide for every layer.
 
         Parameters
         ----------
-        pooled_a, pooled_b
-            Per layer (B, C_l): the global average of the two images' feature blocks.
+        pooled
+            Per layer (B, C_l): the sum of the global averages of both images' feature blocks.
         noise
             (B, L, 2) of :func:`gumbel_noise`, for a Gumbel gate in training; without it, decisions are
             certain and have no gradient.
         """
         if self.gating == "none":
-            ones = pooled_a[0].new_ones(len(pooled_a[0]), self.layers)
+            ones = pooled[0].new_ones(len(pooled[0]), self.layers)
             return LayerDecisions(ones, ones)
-        scores = torch.stack(
-            [mlp(a + b) for mlp, a, b in zip(self.perceptrons, pooled_a, pooled_b, strict=True)], dim=1
-        )  # (B, L, 2), or (B, L, 1) for a sigmoid
+        scores = torch.stack([mlp(x) for mlp, x in zip(self.perceptrons, pooled, strict=True)], dim=1)
+        # (B, L, 2), or (B, L, 1) for a sigmoid
         if self.gating == "sigmoid":
             soft = scores[..., 0].sigmoid()
             return LayerDecisions(soft, soft)

@@ -12,24 +12,15 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
 from torch.utils.data import Dataset
 
 from ..data.augment import Augmented
 from ..data.pairs import Pair
 from ..errors import InputError
+from ..methods.base import Batch, TrainingPair
+from .augmentation import random_augmentation
 from .config import AugmentConfig
-from .features import FeatureStore, StoredFeatures
-from .views import random_view
-
-
-class Sample(NamedTuple):
-    """One training pair as a step takes it."""
-
-    source: StoredFeatures
-    target: StoredFeatures
-    source_points: Tensor  # (K, 2) in pixels of the network's input
-    target_points: Tensor  # (K, 2)
+from .features import FeatureStore
 
 
 class Position(NamedTuple):
@@ -48,6 +39,11 @@ class EpochPlan:
         drawn = sum(min(size, per_epoch or size) for size in sizes)
         self.batch = min(batch, drawn)
         self.steps = drawn // self.batch  # what is left over comes first another time
+
+    def generator(self, position: Position) -> torch.Generator:
+        """The source of a step's random numbers."""
+        seed = np.random.SeedSequence((self.seed, position.epoch, position.step)).generate_state(1)
+        return torch.Generator().manual_seed(int(seed[0]))
 
     def batches(self, epoch: int, start: int = 0) -> Iterator[Position]:
         """The batches of an epoch from step ``start`` on."""
@@ -69,8 +65,8 @@ class Batches:
     ----------
     sources
         The training pairs of each data set.
-    share
-        The number of this process and of all processes.
+    rank, world_size
+        The number of this process, and how many there are.
     """
 
     def __init__(
@@ -81,12 +77,13 @@ class Batches:
         augment: AugmentConfig,
         *,
         negatives: bool,
-        share: tuple[int, int] = (0, 1),
+        rank: int = 0,
+        world_size: int = 1,
     ) -> None:
         self.sources, self.plan, self.store, self.augment = sources, plan, store, augment
-        self.negatives, self.share = negatives, share
+        self.negatives, self.rank, self.world_size = negatives, rank, world_size
 
-    def epoch(self, epoch: int, start: int = 0) -> Iterator[tuple[Position, list[Sample]]]:
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[tuple[Position, Batch]]:
         """Batches from step ``start`` on."""
         pairs = [
             Augmented(source, self.plan.seed + number, epoch, self.augment.mirror, self.augment.swap)
@@ -102,17 +99,21 @@ class Batches:
             if waiting is not None:
                 yield waiting.result()
 
-    def _read(self, sources: Sequence[Augmented], position: Position) -> tuple[Position, list[Sample]]:
+    def _read(self, sources: Sequence[Augmented], position: Position) -> tuple[Position, Batch]:
         """This process's pairs of a batch; with negatives, as many of different categories after them."""
         pairs = [sources[source][index] for source, index in position.indices]
-        mine = own_share(len(pairs), self.share)
+        mine = own_share(len(pairs), self.rank, self.world_size)
         chosen = [pairs[number] for number in mine]
         if self.negatives:
             chosen += [self._negative(pairs, number, sources, position) for number in mine]
         random = np.random.default_rng((self.plan.seed, position.epoch, position.step))
-        views = random.integers(self.augment.views, size=(2, len(pairs), 2))  # positive and negative pairs'
-        numbers = [*views[0, mine.start : mine.stop], *views[1, mine.start : mine.stop]]
-        return position, [self._sample(pair, *n) for pair, n in zip(chosen, numbers, strict=False)]
+        drawn = random.integers(self.augment.augmentations, size=(2, len(pairs), 2))  # positive and negative
+        numbers = [*drawn[0, mine.start : mine.stop], *drawn[1, mine.start : mine.stop]]
+        taken = [self._pair(pair, *n) for pair, n in zip(chosen, numbers, strict=False)]
+        slots, count = [*mine], len(pairs)
+        if self.negatives:
+            slots, count = [*slots, *(count + slot for slot in slots)], 2 * count
+        return position, Batch(taken, slots, count, self.plan.generator(position), self.world_size)
 
     def _negative(
         self, pairs: Sequence[Pair], number: int, sources: Sequence[Augmented], position: Position
@@ -133,19 +134,18 @@ class Batches:
             own, source=replace(own.source, points=none), target=replace(other.target, points=none)
         )
 
-    def _sample(self, pair: Pair, view_a: int, view_b: int) -> Sample:
+    def _pair(self, pair: Pair, number_a: int, number_b: int) -> TrainingPair:
         size = self.store.size
-        a = random_view(self.augment, self.plan.seed, pair.source, view_a)
-        b = random_view(self.augment, self.plan.seed, pair.target, view_b)
+        a = random_augmentation(self.augment, self.plan.seed, pair.source, number_a)
+        b = random_augmentation(self.augment, self.plan.seed, pair.target, number_b)
         points = np.stack([a.points(pair.source, size), b.points(pair.target, size)])  # (2, K, 2)
-        inside = np.flatnonzero(((points >= 0) & (points < np.array(size))).all(axis=(0, 2)))
+        inside = np.flatnonzero(((points >= -0.5) & (points < np.array(size) - 0.5)).all(axis=(0, 2)))
         if not len(inside):  # all were cut off: the nearest cells at the edge are better than nothing
             inside = np.arange(points.shape[1])
         source, target = torch.from_numpy(points[:, inside]).float()
-        return Sample(self.store.get(pair.source, a), self.store.get(pair.target, b), source, target)
+        return TrainingPair(self.store.get(pair.source, a), self.store.get(pair.target, b), source, target)
 
 
-def own_share(count: int, share: tuple[int, int]) -> range:
+def own_share(count: int, rank: int, world_size: int) -> range:
     """The positions of a batch that belong to one process."""
-    rank, world = share
-    return range(count * rank // world, count * (rank + 1) // world)
+    return range(count * rank // world_size, count * (rank + 1) // world_size)

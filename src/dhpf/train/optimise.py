@@ -9,15 +9,15 @@ from torch import nn
 
 from .config import OptimiserConfig
 
-WARM_UP, FIRST, LAST = 0.3, 1 / 25, 1e-4  # of one-cycle: share of the steps; shares of the highest rate
+WARM_UP, FIRST, LAST = 0.3, 1 / 25, 1e-4  # of one-cycle: fraction of the steps; of the highest rate
 
 
-def make_optimiser(head: nn.ModuleDict, config: OptimiserConfig) -> torch.optim.Optimizer:
+def make_optimiser(head: nn.Module, config: OptimiserConfig) -> torch.optim.Optimizer:
     """SGD as published, or AdamW; ``factor`` of a group multiplies the rate."""
-    groups = [
-        {"params": list(head["transforms"].parameters()), "factor": 1.0},
-        {"params": list(head["gates"].parameters()), "factor": config.gate_factor},
-    ]
+    named = [*head.named_parameters()]
+    gates = [value for name, value in named if name.startswith("gates.")]
+    others = [value for name, value in named if not name.startswith("gates.")]
+    groups = [{"params": others, "factor": 1.0}, {"params": gates, "factor": config.gate_factor}]
     groups = [group for group in groups if group["params"]]
     if config.kind == "sgd":
         return torch.optim.SGD(groups, lr=config.rate, momentum=config.momentum, weight_decay=config.decay)
@@ -34,14 +34,14 @@ def learning_rate(config: OptimiserConfig, step: int, steps: int) -> float:
     return config.rate * _between(1.0, LAST, (step - top) / max(1.0, steps - top))
 
 
-def _between(start: float, stop: float, share: float) -> float:
+def _between(start: float, stop: float, fraction: float) -> float:
     """Along half a cosine."""
-    return stop + (start - stop) * (1 + math.cos(math.pi * min(share, 1.0))) / 2
+    return stop + (start - stop) * (1 + math.cos(math.pi * min(fraction, 1.0))) / 2
 
 
 @torch.no_grad()
-def follow(average: nn.Module, head: nn.Module, decay: float) -> None:
-    """Move the running average of the weights towards the weights."""
-    for kept, new in zip(average.state_dict().values(), head.state_dict().values(), strict=True):
+def update_ema(ema: nn.Module, head: nn.Module, decay: float) -> None:
+    """Move the exponential moving average of the weights towards the weights."""
+    for kept, new in zip(ema.state_dict().values(), head.state_dict().values(), strict=True):
         if kept.is_floating_point():
             kept.lerp_(new, 1 - decay)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError
+from ..errors import InputError, unknown
 from .config import Config, make_config
 
 if sys.version_info >= (3, 11):
@@ -16,8 +16,18 @@ else:
     import tomli as tomllib
 
 
-def read_recipe(path: Path, changes: Iterable[str] = ()) -> Config:
-    """Read a recipe and apply ``key=value`` changes, such as ``loss.mu=0.3``."""
+RECIPES = Path(__file__).parent.parent / "recipes"
+
+
+def read_recipe(recipe: str | Path, changes: Iterable[str] = ()) -> Config:
+    """Read a recipe and apply ``key=value`` changes, such as ``loss.mu=0.3``.
+
+    Parameters
+    ----------
+    recipe
+        A TOML file, or the name of one in the package: ``resnet50-strong``, ``ablation/mu-0.3``.
+    """
+    path = _find(str(recipe), Path())
     content = _read(path)
     for change in changes:
         key, equals, text = change.partition("=")
@@ -27,8 +37,19 @@ def read_recipe(path: Path, changes: Iterable[str] = ()) -> Config:
     return make_config(content, str(path))
 
 
+def _find(recipe: str, folder: Path) -> Path:
+    """The file of a recipe in the package, or one from that folder."""
+    known = {one.relative_to(RECIPES).with_suffix("").as_posix(): one for one in RECIPES.rglob("*.toml")}
+    if recipe in known:
+        return known[recipe]
+    path = folder / recipe
+    if path.suffix != ".toml" and not path.is_file():
+        raise unknown("recipe", recipe, sorted(known))
+    return path
+
+
 def _read(path: Path, readers: tuple[Path, ...] = ()) -> dict[str, Any]:
-    """What a recipe says, over what the one says that it ``extends``: a path from its own folder."""
+    """What a recipe says, over what the one says that it ``extends``: a file from its folder, or a name."""
     if path.resolve() in readers:
         raise InputError(f"{path} extends itself, by way of {readers[-1]}")
     try:
@@ -37,13 +58,13 @@ def _read(path: Path, readers: tuple[Path, ...] = ()) -> dict[str, Any]:
         raise InputError(f"no such recipe: {path}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read: {error}") from None
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not TOML: {error}") from None
     base = content.pop("extends", None)
     if base is not None:
         if not isinstance(base, str):
-            raise InputError(f"{path}: extends = {base!r}; wanted the name of a recipe's file")
-        content = _over(_read(path.parent / base, (*readers, path.resolve())), content)
+            raise InputError(f"{path}: extends = {base!r}; wanted the name of a recipe or of its file")
+        content = _over(_read(_find(base, path.parent), (*readers, path.resolve())), content)
     make_config(content, str(path))  # an error is of the file that has it
     return content
 
@@ -61,7 +82,7 @@ def _value(text: str) -> Any:
     """As TOML writes it; a bare word is text."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return text
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from ..progress import plain_console
 
 SHOWN = ("match", "select", "pck", "layers")
 
@@ -22,8 +23,6 @@ class Reporter:
 
     def __init__(self, folder: Path, steps_done: int, first: bool) -> None:
         self.folder, self.steps_done, self.first = folder, steps_done, first
-        self._sums: dict[str, float] = {}
-        self._count = 0
         self._stack = ExitStack()
         self._board: Any = None
         self._bar: Progress | None = None
@@ -31,10 +30,10 @@ class Reporter:
     def __enter__(self) -> Reporter:
         if not self.first:
             return self
-        console = Console(stderr=True)
+        console = plain_console(stderr=True)
         if console.is_terminal:
             columns = (
-                TextColumn("{task.description}"),
+                TextColumn("{task.description}", markup=False),
                 BarColumn(),
                 MofNCompleteColumn(),
                 TimeRemainingColumn(),
@@ -61,30 +60,21 @@ class Reporter:
     def note(self, line: str) -> None:
         """Something to know about the run."""
         if self.first:
-            self._console.print(line, highlight=False, soft_wrap=True)
+            self._console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def begin(self, epoch: int, epochs: int, steps: int, done: int) -> None:
         """A new epoch, or the rest of one."""
-        self._sums, self._count = {}, 0
         self._title = f"epoch {epoch + 1}/{epochs}"
         if self._bar is not None:
             self._bar.reset(self._task, total=steps, completed=done, description=self._title)
 
-    def step(self, steps_done: int, terms: Mapping[str, float]) -> None:
-        """One step's terms."""
-        self._count += 1
-        for key, value in terms.items():
-            self._sums[key] = self._sums.get(key, 0.0) + value
+    def step(self, steps_done: int, terms: Mapping[str, float], means: Mapping[str, float]) -> None:
+        """One step's terms, and the means of the epoch so far."""
         if self._board is not None:
             self._log("train", terms, steps_done)
         if self._bar is not None:
-            means = self.averages()
             shown = "  ".join(f"{key} {means[key]:.3g}" for key in SHOWN if key in means)
             self._bar.update(self._task, advance=1, description=f"{self._title}  {shown}")
-
-    def averages(self) -> dict[str, float]:
-        """Mean terms of the epoch, as far as this process has seen it."""
-        return {key: value / self._count for key, value in self._sums.items()}
 
     def end(self, steps_done: int, record: Mapping[str, float], better: bool) -> None:
         """An epoch with its validation."""
@@ -95,7 +85,10 @@ class Reporter:
             self._board.flush()
         values = "  ".join(f"{k} {v:.4g}" for k, v in record.items() if k not in ("epoch", "rate"))
         self._console.print(
-            f"{self._title}  {values}{'  best' if better else ''}", highlight=False, soft_wrap=True
+            f"{self._title}  {values}{'  best' if better else ''}",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
         )
 
     def _log(self, group: str, values: Mapping[str, float], steps_done: int) -> None:

@@ -1,4 +1,4 @@
-"""Which pairs are trained on, and which are held out: no photo on both sides, no test pair on either."""
+"""Which pairs are trained on, and which are held out: no image on both sides, no test pair on either."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from ..data.alike import AlikePairs
 from ..data.pairs import Annotation, Entry, Pair, PairDataset
+from ..data.pseudo_pairs import PseudoPairs
 from ..data.registry import find_dataset, open_dataset
 from ..data.synthetic import SyntheticPairs
 from ..errors import InputError
@@ -21,16 +21,16 @@ from ..files import cache_folder
 from .config import DataConfig
 
 SYNTHETIC = "folder:"
-ALIKE = "alike:"
+PSEUDO = "pseudo:"
 
 
 class Subset(PairDataset):
     """Some pairs of a data set."""
 
-    def __init__(self, dataset: PairDataset, indices: Sequence[int]) -> None:
+    def __init__(self, dataset: PairDataset, indices: Iterable[int]) -> None:
         self.dataset, self.indices = dataset, tuple(indices)
         self.name, self.root, self.split = dataset.name, dataset.root, dataset.split
-        self.entries = tuple(dataset.entries[index] for index in indices)
+        self.entries = tuple(dataset.entries[index] for index in self.indices)
 
     def annotation(self, index: int) -> Annotation:
         """As the data set has it."""
@@ -38,6 +38,16 @@ class Subset(PairDataset):
 
     def __getitem__(self, index: int) -> Pair:
         return replace(self.dataset[self.indices[index]], index=range(len(self))[index])
+
+    def take(self, positions: Iterable[int]) -> Subset:
+        """Some of these pairs."""
+        return Subset(self.dataset, [self.indices[position] for position in positions])
+
+    def with_points(self) -> Subset:
+        """The pairs with common points: others have nothing to learn from or to be judged by."""
+        if isinstance(self.dataset, SyntheticPairs):  # all have, and each takes a while to make
+            return self
+        return self.take(k for k in range(len(self)) if len(self.annotation(k).source.points))
 
 
 class Sources(NamedTuple):
@@ -48,88 +58,82 @@ class Sources(NamedTuple):
     left_out: int = 0  # pairs without common points, which the strong objective has no use for
 
     def training_images(self) -> list[str]:
-        """Names of all photos in the training pairs."""
-        return sorted(
-            {path.name for source in self.train for e in source.entries for path in (e.source, e.target)}
-        )
+        """Names of all images in the training pairs."""
+        entries = [entry for source in self.train for entry in source.entries]
+        return sorted({path.name for entry in entries for path in (entry.source, entry.target)})
 
 
 def open_sources(config: DataConfig, seed: int, needs_points: bool) -> Sources:
     """Open all data sets of a recipe and divide them."""
-    alike = [name.removeprefix(ALIKE) for name in config.train if name.startswith(ALIKE)]
-    _check_alike(alike, needs_points)
+    pseudo = [name.removeprefix(PSEUDO) for name in config.train if name.startswith(PSEUDO)]
+    _check_pseudo(pseudo, needs_points)
     excluded = {_ends(entry) for name in config.exclude for entry in _excluded_entries(name, config)}
-    left_out = 0
     train: dict[str, Subset] = {}
     held_out: list[Subset] = []
-    for name in dict.fromkeys(name.removeprefix(ALIKE) for name in config.train):
-        dataset = _open(name, config)
-        kept = _distinct(dataset, excluded)
-        if not kept:
+    left_out = 0
+    for name in dict.fromkeys(name.removeprefix(PSEUDO) for name in config.train):
+        listed = _distinct(_open(name, config), excluded)
+        if not len(listed):
             raise InputError(f"data.train: {name} has no pair that is not excluded by data.exclude")
-        if needs_points:
-            useful = _with_points(dataset, kept)
-            if not useful:
-                raise InputError(
-                    f"data.train: {name} has no keypoints, which the strong objective needs; "
-                    "train on another split, or set loss.objective=weak"
-                )
-            left_out += len(kept) - len(useful)
-            kept = useful
-        # What is only paired anew is not divided by its list; its photos can be.
-        division = config if name in config.train else replace(config, holdout=0.0)
-        apart = _held_out(dataset, kept, division, seed)
-        train[name] = Subset(dataset, [k for k in kept if k not in apart])
-        judged = _spaced(_with_points(dataset, sorted(apart)), config.validation_pairs)
-        if apart and not judged:
+        useful = listed.with_points() if needs_points else listed
+        if not len(useful):
+            raise InputError(
+                f"data.train: {name} has no keypoints, which the strong objective needs; "
+                "train on another split, or set loss.objective=weak"
+            )
+        left_out += len(listed) - len(useful)
+        # What is only paired anew is not divided by its list; its images can be.
+        apart = _held_out(useful, config, config.holdout if name in config.train else 0.0, seed)
+        train[name] = useful.take(k for k in range(len(useful)) if k not in apart)
+        judged = useful.take(sorted(apart)).with_points()
+        if apart and not len(judged):
             raise InputError(
                 f"data.holdout: {name} has no keypoints to validate on; "
                 "set data.holdout=0 and name a split that has them in data.validate"
             )
-        held_out.append(Subset(dataset, judged))
-    unseen: set[str] = set()
-    for part in held_out:
-        by_name = not isinstance(part.dataset, SyntheticPairs)
-        unseen |= {mark for entry in part.entries for mark in _marks(entry, by_name)}
+        held_out.append(judged.take(spaced(range(len(judged)), config.validation_pairs)))
+    unseen = {mark for part in held_out for entry in part.entries for mark in _marks(entry, part)}
     for name, part in train.items():
-        train[name] = _without(part, unseen)
+        train[name] = part.take(k for k, e in enumerate(part.entries) if not _marks(e) & unseen)
         if not len(train[name]):
             raise InputError(
-                f"data.train: nothing of {name} is left to train on, as photos connect all its pairs; lower "
+                f"data.train: nothing of {name} is left to train on, as images connect all its pairs; lower "
                 "data.holdout (data.holdout_images for spair-71k), or set it to 0 and name data.validate"
             )
     for name in config.validate:
-        dataset = _open(name, config)
-        judged = _with_points(dataset, _distinct(dataset, excluded))
-        if not judged:
+        judged = _distinct(_open(name, config), excluded).with_points()
+        if not len(judged):
             raise InputError(f"data.validate: {name} has no pair with keypoints that is not in data.exclude")
-        held_out.append(Subset(dataset, _spaced(judged, config.validation_pairs)))
+        held_out.append(judged.take(spaced(range(len(judged)), config.validation_pairs)))
     if not any(len(part) for part in held_out):
         raise InputError("no pair to validate on: raise data.holdout, or name a data set in data.validate")
     excluded |= {_ends(entry) for part in held_out for entry in part.entries}
     parts: list[PairDataset] = [train[name] for name in train if name in config.train]
-    parts += [_alike(name, train[name], config.alike, excluded) for name in alike]
+    parts += [_pseudo_pairs(name, train[name], config.pseudo_distance, excluded) for name in pseudo]
     return Sources(tuple(parts), tuple(part for part in held_out if len(part)), left_out)
 
 
-def _check_alike(names: Sequence[str], needs_points: bool) -> None:
+def _check_pseudo(names: Sequence[str], needs_points: bool) -> None:
     for name in names:
         if not needs_points:
             raise InputError(
-                f"data.train: {ALIKE}{name} pairs photos by keypoints, which the weak objective must not see"
+                f"data.train: {PSEUDO}{name} pairs images by keypoints, which the weak objective must not see"
             )
         if name.startswith(SYNTHETIC):
             raise InputError(
-                f"data.train: {ALIKE}{name}; a synthetic pair shows one photo: none to pair anew"
+                f"data.train: {PSEUDO}{name}; a synthetic pair shows one image: none to pair anew"
             )
 
 
-def _alike(
-    name: str, listed: PairDataset, difference: float, excluded: Collection[frozenset[str]]
-) -> AlikePairs:
-    found = AlikePairs(listed, difference, excluded)
+def _pseudo_pairs(
+    name: str, listed: PairDataset, distance: float, excluded: Collection[frozenset[str]]
+) -> PseudoPairs:
+    found = PseudoPairs(listed, distance, excluded)
     if not len(found):
-        raise InputError(f"data.train: {ALIKE}{name}: no photos are alike; raise data.alike or leave it out")
+        raise InputError(
+            f"data.train: {PSEUDO}{name}: no two images have keypoints of similar shape; "
+            "raise data.pseudo_distance or leave it out"
+        )
     return found
 
 
@@ -144,7 +148,7 @@ def _open(name: str, config: DataConfig) -> PairDataset:
     dataset, slash, split = name.partition("/")
     if not slash:
         raise InputError(
-            f"data: '{name}'; wanted data set/split, such as pf-pascal/val or {ALIKE}pf-pascal/val, "
+            f"data: '{name}'; wanted data set/split, such as pf-pascal/val or {PSEUDO}pf-pascal/val, "
             f"or {SYNTHETIC}PATH"
         )
     root = data_root(config) / find_dataset(dataset).folder
@@ -157,84 +161,71 @@ def _open(name: str, config: DataConfig) -> PairDataset:
 
 def _excluded_entries(name: str, config: DataConfig) -> Iterable[Entry]:
     """Pairs of a split that is excluded; it matters only if its data set is used."""
-    used = {one.removeprefix(ALIKE).partition("/")[0] for one in (*config.train, *config.validate)}
+    used = {one.removeprefix(PSEUDO).partition("/")[0] for one in (*config.train, *config.validate)}
     return _open(name, config).entries if name.partition("/")[0] in used else ()
 
 
-def _names(entry: Entry) -> tuple[str, str]:
-    """Both photos by names, which benchmarks share; of a synthetic pair it is one, by folder and name."""
-    if entry.source == entry.target:
-        return entry.id, entry.id
-    return entry.source.stem, entry.target.stem
-
-
 def _ends(entry: Entry) -> frozenset[str]:
-    return frozenset(_names(entry))
+    """Both images by names, which benchmarks share; of a synthetic pair it is one, by folder and name."""
+    if entry.source == entry.target:
+        return frozenset([entry.id])
+    return frozenset((entry.source.stem, entry.target.stem))
 
 
-def _distinct(dataset: PairDataset, excluded: set[frozenset[str]]) -> list[int]:
+def _distinct(dataset: PairDataset, excluded: Collection[frozenset[str]]) -> Subset:
     """Each pair once: mirrored and reversed copies are made by augmentation."""
-    seen = set(excluded)
-    kept = []
+    first: dict[frozenset[str], int] = {}
     for index, entry in enumerate(dataset.entries):
-        if _ends(entry) not in seen:
-            seen.add(_ends(entry))
-            kept.append(index)
-    return kept
+        first.setdefault(_ends(entry), index)
+    return Subset(dataset, [index for ends, index in first.items() if ends not in excluded])
 
 
-def _with_points(dataset: PairDataset, indices: Sequence[int]) -> list[int]:
-    """The pairs with common points: others have nothing to learn from or to be judged by."""
-    if isinstance(dataset, SyntheticPairs):  # all have, and each takes a while to make
-        return list(indices)
-    return [index for index in indices if len(dataset.annotation(index).source.points)]
-
-
-def _held_out(dataset: PairDataset, kept: Sequence[int], config: DataConfig, seed: int) -> set[int]:
+def _held_out(part: Subset, config: DataConfig, holdout: float, seed: int) -> set[int]:
     """Pairs for validation: between some images of each category, or whole groups of connected pairs."""
-    entries = {index: dataset.entries[index] for index in kept}
-    if config.holdout_images and dataset.name == "spair-71k":
+    ends = [_ends(entry) for entry in part.entries]
+    if config.holdout_images and part.name == "spair-71k":
         chosen: set[str] = set()
-        for category in sorted({entry.category for entry in entries.values()}):
-            images = {stem for e in entries.values() if e.category == category for stem in _ends(e)}
-            chosen |= set(sorted(images, key=lambda name: _lot(name, seed))[: config.holdout_images])
-        return {index for index, entry in entries.items() if _ends(entry) <= chosen}
-    numbers: dict[str, int] = {}
-    ends = [[numbers.setdefault(name, len(numbers)) for name in _names(e)] for e in entries.values()]
-    graph = coo_array((np.ones(len(ends)), tuple(np.transpose(ends))), shape=(len(numbers),) * 2)
-    group = connected_components(graph, directed=False)[1]
-    of_pair = dict(zip(entries, (int(group[a]) for a, _ in ends), strict=True))
-    names = {
-        number: min(name for name, k in numbers.items() if group[k] == number)
-        for number in set(of_pair.values())
-    }
+        for category in {entry.category for entry in part.entries}:
+            own = [pair for pair, entry in zip(ends, part.entries, strict=True) if entry.category == category]
+            chosen |= set(_drawn(frozenset().union(*own), seed)[: config.holdout_images])
+        return {position for position, pair in enumerate(ends) if pair <= chosen}
+    groups = _connected(ends)
     apart: set[int] = set()
-    for number in sorted(names, key=lambda number: _lot(names[number], seed)):
-        if len(apart) >= config.holdout * len(kept):
+    for name in _drawn(groups, seed):
+        if len(apart) >= holdout * len(part):
             break
-        apart |= {index for index, own in of_pair.items() if own == number}
+        apart |= set(groups[name])
     return apart
 
 
-def _marks(entry: Entry, by_name: bool) -> set[str]:
-    """What tells a pair's photos in other data sets: the files, and names where they mean something."""
+def _connected(pairs: Sequence[frozenset[str]]) -> dict[str, list[int]]:
+    """Groups of pairs that share images, directly or by way of others: first name, positions of the pairs."""
+    names = sorted(frozenset().union(*pairs))
+    number = {name: k for k, name in enumerate(names)}
+    ends = np.array([(number[min(pair)], number[max(pair)]) for pair in pairs])
+    graph = coo_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(len(names),) * 2)
+    labels = connected_components(graph, directed=False)[1]
+    _, first = np.unique(labels, return_index=True)
+    groups: dict[str, list[int]] = {}
+    for position, end in enumerate(ends[:, 0]):
+        groups.setdefault(names[first[labels[end]]], []).append(position)
+    return groups
+
+
+def _drawn(names: Iterable[str], seed: int) -> list[str]:
+    """In a random order in which each name has a place of its own, whatever the others are."""
+    return sorted(names, key=lambda name: hashlib.sha256(f"{seed}|{name}".encode()).hexdigest())
+
+
+def _marks(entry: Entry, part: Subset | None = None) -> set[str]:
+    """What tells a pair's images in other data sets: the files, and names where they mean something."""
     paths = entry.source, entry.target
-    return {str(path.resolve()) for path in paths} | {path.stem for path in paths if by_name}
+    nameless = part is not None and isinstance(part.dataset, SyntheticPairs)
+    return {str(path.resolve()) for path in paths} | (set() if nameless else {path.stem for path in paths})
 
 
-def _without(part: Subset, photos: set[str]) -> Subset:
-    """The pairs that show none of these photos."""
-    entries = zip(part.indices, part.entries, strict=True)
-    return Subset(part.dataset, [k for k, entry in entries if not _marks(entry, by_name=True) & photos])
-
-
-def _spaced(indices: Sequence[int], most: int) -> list[int]:
+def spaced(values: Sequence[int], most: int) -> list[int]:
     """At most that many, evenly spaced."""
-    if len(indices) <= most:
-        return list(indices)
-    return [indices[int(k)] for k in np.linspace(0, len(indices) - 1, most)]
-
-
-def _lot(name: str, seed: int) -> str:
-    """A random number that belongs to a name."""
-    return hashlib.sha256(f"{seed}|{name}".encode()).hexdigest()
+    if len(values) <= most:
+        return list(values)
+    return [values[int(k)] for k in np.linspace(0, len(values) - 1, most)]

@@ -7,70 +7,67 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from ..backbones.base import Features
 from ..data.pairs import Pair, PairDataset
 from ..data.registry import DATASETS
-from ..model.network import DHPF, Features
-from ..model.transfer import Neighbourhoods, cell_offsets
+from ..evaluate.metrics import pck, threshold_length
+from ..grid import resize_points
+from ..methods.base import Method
+from ..processes import sum_over_processes
+from .augmentation import Augmentation
 from .batches import own_share
-from .features import FeatureStore, StoredFeatures
-from .transforming import sum_over_processes
-from .views import View
+from .features import FeatureStore
 
 ALPHA = 0.1
 
 
 @torch.no_grad()
 def validate(
-    network: DHPF, sources: Sequence[PairDataset], store: FeatureStore, share: tuple[int, int]
+    method: Method, sources: Sequence[PairDataset], store: FeatureStore, rank: int, world_size: int
 ) -> dict[str, float]:
     """PCK in percent at alpha 0.1 of each data set under its own kind of threshold, and their mean.
 
     Under several processes, each takes its share of the pairs, and all have the result.
     """
-    network.eval()
+    method.eval()
+    device = method.backbone.device
     result: dict[str, float] = {}
-    layers = []
+    layers: list[int] = []
     for source in sources:
-        scores = torch.zeros(len(source))
-        for index in own_share(len(source), share):
+        scores = torch.zeros(len(source), device=device)
+        for index in own_share(len(source), rank, world_size):
             pair = source[index]
-            a, b = (features_of(store.get(photo, View()), store.size) for photo in (pair.source, pair.target))
-            found = network.match(a, b)
-            layers.append(len(found.layers[0]))
-            scores[index] = pair_pck(pair, found.best[0].cpu().numpy(), a, b, store.size, source.name)
+            a, b = (_on(store.get(photo, Augmentation()), device) for photo in (pair.source, pair.target))
+            found = method.match(a, b)
+            layers += [] if found.layers is None else [len(found.layers)]
+            points = resize_points(pair.source.points, pair.source.size, store.size)
+            moved = points + found.flow.displacement_at(*points.T)
+            predicted = resize_points(moved, store.size, pair.target.size)
+            scores[index] = pair_pck(pair, predicted, source.name)
         result[f"{source.name}/{source.split}"] = float(sum_over_processes(scores).mean())
     result["mean"] = float(np.mean(list(result.values())))
-    totals = sum_over_processes(torch.tensor([float(sum(layers)), float(len(layers))]))
-    result["layers"] = float(totals[0] / totals[1])
+    totals = sum_over_processes(torch.tensor([float(sum(layers)), float(len(layers))], device=device))
+    if totals[1]:
+        result["layers"] = float(totals[0] / totals[1])
     return result
 
 
-def features_of(stored: StoredFeatures, size: tuple[int, int]) -> Features:
-    """One photo's features as the network takes them."""
-    blocks = {n: stored.block(n).permute(2, 0, 1)[None] for n in range(len(stored.blocks))}
-    grid = stored.blocks[0].shape[0], stored.blocks[0].shape[1]
-    return Features(blocks, tuple(p[None] for p in stored.pooled), (size[1], size[0]), grid)
+def _on(features: Features, device: torch.device) -> Features:
+    blocks = {layer: block.to(device) for layer, block in features.blocks.items()}
+    pooled = {layer: mean.to(device) for layer, mean in features.pooled.items()}
+    return Features(blocks, pooled, features.grid)
 
 
-def pair_pck(
-    pair: Pair, best: np.ndarray, a: Features, b: Features, size: tuple[int, int], dataset: str
-) -> float:
-    """PCK of one pair from the best target of each source cell."""
-    points = pair.source.points * (np.array(size) / pair.source.size)
-    offsets = Neighbourhoods(cell_offsets(best, a.grid, b.grid[1]))
-    return points_pck(pair, points + offsets.mean(points[:, 0], points[:, 1]), size, dataset)
+def pair_pck(pair: Pair, predicted: np.ndarray, dataset: str) -> float:
+    """Of one pair whose points were predicted (K, 2) in pixels of the target, in percent.
 
-
-def points_pck(pair: Pair, predicted: np.ndarray, size: tuple[int, int], dataset: str) -> float:
-    """Share of the pair's points that land within alpha of the data set's length, in pixels of the input."""
-    scale = np.array(size) / pair.target.size
-    truth = pair.target.points * scale
+    Distances are those in a square frame, as the protocol of the paper has them.
+    """
+    side = 1 / np.array(pair.target.size)
     threshold = DATASETS[dataset].threshold if dataset in DATASETS else "image"
-    if threshold == "box" and pair.target.box is not None:
-        length = ((pair.target.box[2:] - pair.target.box[:2]) * scale).max()
-    elif threshold == "keypoints":
-        length = (truth.max(axis=0) - truth.min(axis=0)).max()
-    else:
-        length = max(size)
-    right = np.linalg.norm(predicted - truth, axis=1) <= ALPHA * length
-    return 100 * float(right.mean())
+    if threshold == "box" and pair.target.box is None:
+        threshold = "image"
+    box = None if pair.target.box is None else pair.target.box * np.tile(side, 2)
+    truth = pair.target.points * side
+    length = threshold_length(threshold, (1.0, 1.0), box, truth)
+    return float(pck(predicted * side, truth, length, [ALPHA])[0])

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 Colour: TypeAlias = tuple[int, int, int]
 
-# From low to high confidence: dark blue to yellow.
-SCALE = np.array([(0, 40, 95), (60, 77, 110), (124, 123, 120), (188, 172, 108), (254, 232, 56)], float)
+# From no confidence to full: purple, blue, green, yellow, ever lighter.
+SCALE = np.array([(68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (253, 231, 37)], float)
 
 RIGHT: Colour = (86, 180, 233)  # light blue
 WRONG: Colour = (175, 65, 0)  # dark orange
@@ -27,8 +27,8 @@ def colours(values: ArrayLike) -> NDArray[np.uint8]:
     """Values in [0, 1], of any shape -> RGB, (..., 3)."""
     position = np.clip(np.asarray(values, np.float64), 0, 1) * (len(SCALE) - 1)
     low = np.minimum(position.astype(int), len(SCALE) - 2)
-    share = (position - low)[..., None]
-    mixed: NDArray[np.float64] = SCALE[low] * (1 - share) + SCALE[low + 1] * share
+    fraction = (position - low)[..., None]
+    mixed: NDArray[np.float64] = SCALE[low] * (1 - fraction) + SCALE[low + 1] * fraction
     return np.rint(mixed).astype(np.uint8)
 
 

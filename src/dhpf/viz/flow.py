@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
+from ..grid import resize_points
 from . import canvas
 from .canvas import Entry, Pen, drawing_size, enlarged, in_pixels, panel, placed, sheet, shrunk
 from .colours import NEUTRAL, wheel_colours
-from .matches import describe
+from .lines import describe
 
 if TYPE_CHECKING:
     from ..match import Match
@@ -34,20 +35,20 @@ def draw_flow(match: Match, points: Points | None = None) -> Image.Image:
     tints = Image.fromarray(wheel_colours(flow / radius))
     moved = tints.resize(enlarged(tints.size), Image.Resampling.NEAREST)
     source = panel(match.source)
-    for place in () if points is None else placed(points, match.source.size):
+    for location in () if points is None else placed(points, match.source.size):
         for picture in (source, moved):
-            Pen(picture).dot(place, NEUTRAL)
+            Pen(picture).dot(location, NEUTRAL)
     captions = ["source", "where it moves", f"radius {in_pixels(radius)}, inner {in_pixels(radius / 2)}"]
     panels = [source, moved, _wheel(round(canvas.HEIGHT * WHEEL), moved.height)]
     return shrunk(sheet(panels, [[Entry(describe(match))]], captions))
 
 
 def _displacements(match: Match) -> NDArray[np.float64]:
-    """The flow at the pixels of the drawing, (rows, columns, 2), in pixels of the photos."""
+    """The flow at the pixels of the drawing, (rows, columns, 2), in pixels of the images."""
     width, height = drawing_size(match.source.size)
-    x, y = np.meshgrid(np.arange(width) / width, np.arange(height) / height)
-    points = np.stack([x, y], axis=-1) * match.source.size
-    return match.transfer(points.reshape(-1, 2)).reshape(points.shape) - points
+    pixels = np.stack(np.meshgrid(np.arange(width), np.arange(height)), axis=-1).reshape(-1, 2)
+    points = resize_points(pixels.astype(np.float64), (width, height), match.source.size)
+    return (match.transfer(points) - points).reshape(height, width, 2)
 
 
 def _wheel(diameter: int, height: int) -> Image.Image:
@@ -56,14 +57,16 @@ def _wheel(diameter: int, height: int) -> Image.Image:
     It stands at the bottom of a panel, which is as high as the others, near its caption.
     """
     side = diameter + 8  # room for the edge
-    place = (np.indices((side, side)).transpose(1, 2, 0)[..., ::-1] - (side - 1) / 2) / (diameter / 2)
-    picture = Image.fromarray(wheel_colours(place)).resize(enlarged((side, side)), Image.Resampling.BICUBIC)
+    centre = (side - 1) / 2
+    displacement = (np.indices((side, side)).transpose(1, 2, 0)[..., ::-1] - centre) / (diameter / 2)
+    picture = Image.fromarray(wheel_colours(displacement))
+    picture = picture.resize(enlarged(picture.size), Image.Resampling.BICUBIC)
     outside = Image.new("L", picture.size, 255)
     ImageDraw.Draw(outside).ellipse([8, 8, picture.width - 9, picture.height - 9], fill=0)
     picture.paste("white", (0, 0), outside)
     pen = Pen(picture)
-    for share in (0.5, 1.0):
-        pen.ring((side / 2, side / 2), diameter / 2 * share)
+    for fraction in (0.5, 1.0):
+        pen.ring((centre, centre), diameter / 2 * fraction)
     stand = Image.new("RGB", (picture.width, max(picture.height, height)), "white")
     stand.paste(picture, (0, stand.height - picture.height))
     return stand

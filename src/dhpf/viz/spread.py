@@ -1,45 +1,48 @@
-"""Which points to show when nobody said: confident, and spread over the photo."""
+"""Which points to show when nobody said: confident, and spread over the image."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import numpy as np
-
-from ..model.backbone import BASE_STRIDE
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from ..match import Match
     from ..points import Points
 
+LATTICE = 60  # points to choose from, along the longer side of the image
+FEWEST = 6  # along the shorter side
+SURE = 3  # one of so many of them, the most confident, may be chosen
+
 
 def spread_points(match: Match, count: int) -> Points:
-    """Cells in order of confidence, each at least a fair distance from those before it.
+    """Pixels in order of confidence, each at least a fair distance from those before it.
 
-    The distance is what a square lattice of ``count`` points over half the photo would have; it shrinks
+    The distance is what a square lattice of ``count`` points over half the image would have; it shrinks
     until enough points are found.
     """
-    (rows, columns), _ = match.grids
-    confidence = match.cell_confidence.reshape(rows, columns)
-    cells = np.stack(np.unravel_index(np.argsort(-confidence, axis=None, kind="stable"), confidence.shape), 1)
-    cells = cells[: max(count, len(cells) // 3)]
-    distance = np.sqrt(rows * columns / (2 * count))
+    size = np.array(match.source.size)
+    steps = np.clip(np.rint(LATTICE * size / size.max()), FEWEST, size).astype(int)
+    x, y = (((np.arange(n) + 0.5) * side / n).astype(int) for n, side in zip(steps, size, strict=True))
+    points = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2).astype(np.float64)
+    points = points[np.argsort(-match.confidence_at(points), kind="stable")]
+    points = points[: max(count, len(points) // SURE)]
+    distance = np.sqrt(size.prod() / (2 * max(count, 1)))
     chosen: list[int] = []
-    while len(chosen) < min(count, len(cells)):
-        chosen = _far_apart(cells, count, distance)
+    while len(chosen) < min(count, len(points)):
+        chosen = _far_apart(points, count, distance)
         distance *= 0.8
-    x = cells[chosen, 1] * BASE_STRIDE * match.source.width / match.size[0]
-    y = cells[chosen, 0] * BASE_STRIDE * match.source.height / match.size[1]
-    return np.stack([x, y], axis=1).astype(np.float64)
+    return points[chosen]
 
 
-def _far_apart(cells: np.ndarray, count: int, distance: float) -> list[int]:
-    """Indices of the first ``count`` cells that keep the distance to all chosen before."""
+def _far_apart(points: NDArray[np.float64], count: int, distance: float) -> list[int]:
+    """Indices of the first ``count`` points that keep the distance to all chosen before."""
     chosen: list[int] = []
-    free = np.ones(len(cells), bool)
+    free = np.ones(len(points), bool)
     while free.any() and len(chosen) < count:
         index = int(np.argmax(free))
         chosen.append(index)
-        free &= np.square(cells - cells[index]).sum(1) >= distance**2
+        free &= np.square(points - points[index]).sum(1) >= distance**2
         free[index] = False
     return chosen

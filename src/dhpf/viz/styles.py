@@ -19,18 +19,18 @@ OF_ANY_PAIR = ("lines", "warp", "flow")  # can be drawn when nothing but the pai
 
 
 def check_style(style: str, points: int | None, truth: int | None) -> None:
-    """Raise if a style is not known, or does not go with the numbers of points and of true places given."""
+    """Raise if a style is not known, or does not go with the numbers of points and true locations given."""
     if style not in STYLES:
         raise unknown("style", str(style), STYLES)
     if style != "truth" and truth is not None:
-        raise InputError(f"style '{style}' shows no true places; choose style 'truth' or leave truth out")
+        raise InputError(f"style '{style}' shows no true locations; choose style 'truth' or leave truth out")
     if style == "truth" and (points is None or truth is None):
         raise InputError(
             "style 'truth' needs source points and where they belong in the target: points and truth"
         )
     if style == "truth" and points != truth:
         raise InputError(
-            f"style 'truth' needs a true place for each point: {points} points, {truth} true places"
+            f"style 'truth' needs a true location for each point: {points} points, {truth} true locations"
         )
     if style == "heat" and points != 1:
         given = "none" if points is None else points
@@ -54,15 +54,15 @@ def draw_style(
     threshold: float | None = None,
 ) -> Image.Image:
     """Draw a match; see :meth:`dhpf.Match.draw`. Only the modules of that style are imported."""
-    # Annotators leave a few true places outside the photo: those are fine.
-    places = None if truth is None else as_points(truth, "true place")
-    check_style(style, *(None if given is None else len(given) for given in (points, places)))
+    # Annotators leave a few true locations outside the image: those are fine.
+    locations = None if truth is None else as_points(truth, "true location")
+    check_style(style, *(None if given is None else len(given) for given in (points, locations)))
     if threshold is not None:
         _check_threshold(threshold, style)
-    if style == "truth" and points is not None and places is not None:
+    if style == "truth" and points is not None and locations is not None:
         from .truth import draw_truth
 
-        return draw_truth(match, points, places, threshold)
+        return draw_truth(match, points, locations, threshold)
     if style == "warp":
         from .warp import STEERING, draw_warp
 
@@ -75,9 +75,9 @@ def draw_style(
         from .heat import draw_heat
 
         return draw_heat(match, points)
-    from .matches import draw_matches
+    from .lines import draw_lines
 
-    return draw_matches(match, match.keypoints() if points is None else points)
+    return draw_lines(match, match.keypoints() if points is None else points)
 
 
 def _check_threshold(threshold: float, style: str) -> None:

@@ -10,7 +10,7 @@ from PIL import Image
 
 from .canvas import Entry, Pen, drawing_size, in_pixels, panel, placed, sheet, shrunk, symbol
 from .colours import NEUTRAL, RIGHT, WRONG
-from .matches import describe
+from .lines import describe
 
 if TYPE_CHECKING:
     from ..match import Match
@@ -20,15 +20,15 @@ ALPHA = 0.1  # of the target's longer side: the usual threshold of PCK
 
 
 def draw_truth(match: Match, points: Points, truth: Points, threshold: float | None = None) -> Image.Image:
-    """Draw source points, and on the target their matches, the true places and the circles of allowed error.
+    """Draw source points, and on the target their matches, true locations and circles of allowed error.
 
     A match within its circle is a light blue dot, one beyond it a dark orange diamond; a line joins it to the
-    true place, the centre of the circle.
+    true location, the centre of the circle.
 
     Parameters
     ----------
     points, truth
-        (K, 2), x then y: in pixels of the source, and the places they belong to in pixels of the target.
+        (K, 2), x then y: in pixels of the source, and the locations they belong to in pixels of the target.
     threshold
         The allowed error in pixels of the target; by default a tenth of its longer side.
     """
@@ -38,26 +38,24 @@ def draw_truth(match: Match, points: Points, truth: Points, threshold: float | N
     right = error <= allowed
 
     source, target = panel(match.source), panel(match.target)
-    pen = Pen(source)
-    starts = placed(points, match.source.size)
-    for place in starts:
-        pen.dot(place, NEUTRAL)
-    for number, place in enumerate(starts, start=1):
-        pen.number(place, number)
-    pen = Pen(target)
+    numbers = [str(number) for number in range(1, len(points) + 1)]
+    pen, starts = Pen(source), placed(points, match.source.size)
+    for location in starts:
+        pen.dot(location, NEUTRAL)
+    pen.labels(starts, numbers, drawing_size(match.source.size))
+    pen, size = Pen(target), drawing_size(match.target.size)
     ends, centres = placed(moved, match.target.size), placed(truth, match.target.size)
     for centre in centres:
-        pen.ring(centre, allowed * np.array(drawing_size(match.target.size)) / match.target.size)
+        pen.ring(centre, allowed * np.array(size) / match.target.size)
     for centre, end, good in zip(centres, ends, right, strict=True):
         pen.line(centre, end, RIGHT if good else WRONG)
         pen.ring(centre, 2.5)
     for end, good in zip(ends, right, strict=True):
         pen.dot(end, RIGHT) if good else pen.diamond(end, WRONG)
-    for number, end in enumerate(ends, start=1):
-        pen.number(end, number)
-    true_place = symbol(partial(Pen.ring, radius=2.5))
+    pen.labels(ends, numbers, size)
+    true_location = symbol(partial(Pen.ring, radius=2.5))
     first = [
-        Entry(f"true place, {in_pixels(allowed)} around it", true_place),
+        Entry(f"true location, {in_pixels(allowed)} around it", true_location),
         Entry(f"{right.sum()} within", symbol(partial(Pen.dot, colour=RIGHT))),
         Entry(f"{(~right).sum()} beyond", symbol(partial(Pen.diamond, colour=WRONG))),
     ]

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import TypeAlias, cast
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from ..errors import InputError
 from .guard import Guard, Hosts
-from .jobs import RETRY_SECONDS, BusyError
-from .limits import Limits
+from .limits import BusyError, Limits
 from .models import Models
 from .routes import Page
 
 STATIC = Path(__file__).parent / "static"
-FILES = {"/": "index.html", "/page.css": "page.css", "/page.js": "page.js", "/icon.svg": "icon.svg"}
+FILES = {"/": "index.html"} | {f"/{name}": name for name in ("page.css", "page.js", "drawing.js", "icon.svg")}
+
+BUSY = "busy with other photos; try again in a few seconds"
+RETRY_SECONDS = 2
+
+Handler: TypeAlias = Callable[[Request, Exception], Awaitable[Response]]
 
 
 def build_app(
@@ -43,10 +49,11 @@ def build_app(
     app = Starlette(
         routes=[*(_static(path, name) for path, name in FILES.items()), *page.routes()],
         exception_handlers={
-            InputError: _bad_input,
+            InputError: _says(400),
             HTTPException: _refused,
-            BusyError: _busy,
-            Exception: _failed,
+            BusyError: _says(503, BUSY, {"Retry-After": str(RETRY_SECONDS)}),
+            ClientDisconnect: _says(400),  # nobody will see it
+            Exception: _says(500, "something went wrong here; the program's own output says what"),
         },
         lifespan=page.running,
     )
@@ -62,22 +69,16 @@ def _static(path: str, name: str) -> Route:
     return Route(path, answer, methods=["GET"])
 
 
-async def _bad_input(request: Request, error: Exception) -> Response:
-    return JSONResponse({"error": str(error)}, 400)
+def _says(status: int, sentence: str = "", headers: dict[str, str] | None = None) -> Handler:
+    """Answer an error with a sentence, by default its own."""
+
+    async def answer(request: Request, error: Exception) -> Response:
+        return JSONResponse({"error": sentence or str(error)}, status, headers)
+
+    return answer
 
 
 async def _refused(request: Request, error: Exception) -> Response:
-    status = error.status_code if isinstance(error, HTTPException) else 500
-    detail = error.detail if isinstance(error, HTTPException) else ""
-    known = {404: "there is nothing here", 405: "this cannot be asked that way"}
-    sentence = known.get(status, detail) if detail in ("Not Found", "Method Not Allowed") else detail
-    return JSONResponse({"error": sentence}, status)
-
-
-async def _busy(request: Request, error: Exception) -> Response:
-    sentence = "busy with other photos; try again in a few seconds"
-    return JSONResponse({"error": sentence}, 503, {"Retry-After": str(RETRY_SECONDS)})
-
-
-async def _failed(request: Request, error: Exception) -> Response:
-    return JSONResponse({"error": "something went wrong here; the program's own output says what"}, 500)
+    refusal = cast(HTTPException, error)
+    plain = {"Not Found": "there is nothing here", "Method Not Allowed": "this cannot be asked that way"}
+    return JSONResponse({"error": plain.get(refusal.detail, refusal.detail)}, refusal.status_code)

@@ -6,7 +6,6 @@ header (which betrays a name that was made to point here) nor the Origin header 
 
 from __future__ import annotations
 
-import ipaddress
 import time
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -15,6 +14,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from .addresses import address, is_loopback
+
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -22,7 +23,6 @@ POLICY = (
 SAFETY = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -32,13 +32,13 @@ SAFETY = {
 
 @dataclass(frozen=True)
 class Hosts:
-    """The names by which the page may be called.
+    """The names by which the page may be called, beside those of this machine for itself.
 
     Addresses in digits need no list: a name can be made to point anywhere, an address cannot.
     """
 
-    names: frozenset[str] = frozenset({"localhost"})
-    any_address: bool = False  # else only those of this machine for itself
+    names: frozenset[str] = frozenset()
+    any_address: bool = False  # in digits, else only this machine's for itself
 
     def allow(self, header: str) -> bool:
         """Whether a Host header names this page, on any port (it may be forwarded)."""
@@ -46,13 +46,7 @@ class Hosts:
             name = urlsplit(f"//{header}").hostname or ""
         except ValueError:
             return False
-        return name in self.names or self._is_address(name)
-
-    def _is_address(self, name: str) -> bool:
-        try:
-            return ipaddress.ip_address(name).is_loopback or self.any_address
-        except ValueError:
-            return False
+        return name in self.names or is_loopback(name) or (self.any_address and address(name) is not None)
 
 
 class Guard:

@@ -1,53 +1,56 @@
-"""What a browser sends -> photos, points and names that can be used, or an error that says what is wrong."""
+"""What a browser sends -> bytes, points and names that can be used, or an error that says what is wrong."""
 
 from __future__ import annotations
 
 import asyncio
-import io
 import json
 import reprlib
-import warnings
+from collections.abc import Callable
 from typing import Any
 
-from PIL import Image, UnidentifiedImageError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from ..errors import InputError
-from ..images import MOST_PIXELS, read_image
 from ..points import Points, check_points
 from .limits import Limits
 
-FORMATS = ("JPEG", "PNG", "WEBP", "AVIF", "GIF", "BMP", "TIFF", "PPM")  # decoders fit for strangers' files
 NAME_LENGTH = 80
 
 
-async def read_body(request: Request, most: int, limits: Limits) -> bytes:
-    """The request's body, unless it is larger than ``most`` bytes or takes too long."""
+async def read_body(
+    request: Request, most: int, seconds: float, take: Callable[[int], None] = lambda count: None
+) -> bytes:
+    """The request's body, unless it is larger than ``most`` bytes or takes too long.
+
+    ``take`` is told of the bytes as they come, and may refuse them.
+    """
+    too_large = HTTPException(413, f"that is too large: at most {_size(most)}; make it smaller first")
 
     async def read() -> bytes:
         body = bytearray()
         async for chunk in request.stream():
+            take(len(chunk))
             body += chunk
             if len(body) > most:
                 raise too_large
         return bytes(body)
 
-    too_large = HTTPException(413, f"that is too large: at most {_size(most)}; make it smaller first")
     announced = request.headers.get("content-length", "0")
     if announced.isdecimal() and int(announced) > most:
         raise too_large
     try:
-        return await asyncio.wait_for(read(), limits.body_seconds)
+        return await asyncio.wait_for(read(), seconds)
     except asyncio.TimeoutError:
         raise HTTPException(408, "sending took too long; try again") from None
 
 
 async def read_json(request: Request, limits: Limits) -> dict[str, Any]:
     """The request's body as a JSON object."""
-    body = await read_body(request, limits.json_bytes, limits)
+    body = await read_body(request, limits.json_bytes, limits.body_seconds)
     try:
         content = json.loads(body)
+        json.dumps(content, ensure_ascii=False).encode()  # fails for half a character, which is no text
     except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict):
@@ -72,27 +75,6 @@ def photo_name(request: Request) -> str:
     """What the person calls the photo, to be used in sentences only."""
     given = request.query_params.get("name", "")
     return "".join(sign for sign in given if sign.isprintable())[:NAME_LENGTH].strip() or "the photo"
-
-
-def decode_photo(data: bytes, name: str) -> Image.Image:
-    """A photo from the bytes of its file, which are never written anywhere."""
-    if not data:
-        raise InputError(f"{name} is empty; give an image file")
-    Image.init()
-    formats = [kind for kind in FORMATS if kind in Image.OPEN]  # not every Pillow has them all
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # our own limit on the size is lower, and other oddities are harmless
-        try:
-            with Image.open(io.BytesIO(data), formats=formats) as opened:
-                return read_image(opened, name)
-        except InputError:
-            raise
-        except Image.DecompressionBombError:
-            raise InputError(f"{name} is too large: at most {MOST_PIXELS:,} pixels") from None
-        except UnidentifiedImageError:
-            raise InputError(f"{name} is not an image that can be read; JPEG, PNG, WebP ... are") from None
-        except Exception as error:  # decoders raise many kinds on damaged data
-            raise InputError(f"{name} is damaged or cut off ({error}); get a fresh copy") from None
 
 
 def _size(count: int) -> str:

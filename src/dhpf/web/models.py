@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ..backbones.weights import BACKBONES
 from ..errors import unknown
-from ..matcher import DEFAULT_SIZE, Matcher, load
-from ..model.models import DEFAULT_MODEL, MODELS
-from ..model.weights import BACKBONES
+from ..matcher import Matcher, load
+from ..zoo import DEFAULT_MODEL, models
 
 
 class Models:
@@ -18,12 +18,12 @@ class Models:
     def __init__(
         self,
         named: Sequence[str] = (),
-        size: tuple[int, int] | int = DEFAULT_SIZE,
+        size: tuple[int, int] | int | None = None,
         device: str = "cpu",
         backbone: Path | None = None,
     ) -> None:
         """``backbone`` is a local file with the weights of the named models; the others have theirs."""
-        bundled = [entry.name for entry in MODELS.values() if BACKBONES[entry.backbone].bundled]
+        bundled = [card.name for card in models().values() if BACKBONES[card.backbone].bundled]
         self.names = tuple(dict.fromkeys((*named, *bundled)))
         self.default = named[0] if named else DEFAULT_MODEL
         self._size, self._device = size, device
@@ -47,8 +47,8 @@ class Models:
         return [
             {
                 "name": name,
-                "label": name if name in MODELS else Path(name).name,
-                "description": MODELS[name].description if name in MODELS else "from a head file",
+                "label": name if name in models() else Path(name).name,
+                "description": models()[name].summary if name in models() else "from a head file",
                 "default": name == self.default,
             }
             for name in self.names

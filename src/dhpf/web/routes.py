@@ -7,14 +7,13 @@ of one browser, which share a session, never get answers about each other's phot
 from __future__ import annotations
 
 import asyncio
-import io
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
-from functools import partial
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import cache
 from typing import Any, cast
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageOps
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -22,18 +21,20 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from ..errors import InputError, unknown
-from ..images import read_image
+from ..images import decode_image, read_image
+from ..match import Match
 from ..samples import PAIRS, sample_pair
 from ..viz.colours import SCALE
-from .incoming import decode_photo, photo_name, points_in, read_body, read_json
+from .addresses import client_at
+from .incoming import photo_name, points_in, read_body, read_json
 from .jobs import Jobs
-from .limits import Limits
+from .limits import Limits, Supply
 from .models import Models
-from .sessions import Photo, Result, Session, Sessions, Side, prepare
+from .sessions import SIDES, Photo, Result, Session, Sessions, Side, encoded, prepare
 
 VIEWS = {"lines": True, "warp": False, "flow": False, "heat": True}  # and whether they show the points
-SIDES: tuple[Side, Side] = ("source", "target")
 SWEEP_SECONDS = 30.0
+THUMBNAIL_SIDE = 80  # pixels, twice what is shown, for fine screens
 
 
 class Page:
@@ -44,15 +45,17 @@ class Page:
         self.limits = limits
         self.cookie = cookie
         self.jobs = Jobs(limits.jobs)
+        self.incoming = Supply(limits.incoming_bytes)
         self.sessions = Sessions(limits)
 
     def routes(self) -> list[Route]:
         """Every address that is answered, but for the static files."""
         return [
             Route("/api/setup", self.setup, methods=["GET"]),
+            Route("/api/samples/{pair}", self.sample, methods=["GET"]),
             Route("/api/sample", self.take_sample, methods=["POST"]),
             Route("/api/photos/{side}", self.take_photo, methods=["PUT"]),
-            Route("/api/photos/{side}/{photo}", self.photo, methods=["GET"]),
+            Route("/api/photos/{photo}", self.photo, methods=["GET"]),
             Route("/api/match", self.match, methods=["POST"]),
             Route("/api/match/{match}/suggestions", self.suggestions, methods=["GET"]),
             Route("/api/match/{match}/points", self.points, methods=["POST"]),
@@ -74,63 +77,73 @@ class Page:
         sweeper = asyncio.create_task(sweep())
         yield
         sweeper.cancel()
-        with suppress(asyncio.CancelledError):
-            await sweeper
         self.jobs.close()
 
     async def setup(self, request: Request) -> Response:
-        """What there is to choose from."""
-        limits = {"upload_bytes": self.limits.upload_bytes, "points": self.limits.points}
-        shown: dict[str, Any] = {"models": self.models.described(), "samples": list(PAIRS), "limits": limits}
-        return JSONResponse({**shown, "scale": SCALE.tolist()})
+        """What there is to choose from, and what this visitor chose before the page was loaded again."""
+        session = self.sessions.find(request.cookies.get(self.cookie))
+        result = session.result if session else None
+        return JSONResponse(
+            {
+                "models": self.models.described(),
+                "samples": list(PAIRS),
+                "limits": {"upload_bytes": self.limits.upload_bytes, "points": self.limits.points},
+                "scale": SCALE.tolist(),
+                "photos": _described(session.photos if session else {}),
+                "match": result.described() if result else None,
+            }
+        )
+
+    async def sample(self, request: Request) -> Response:
+        """A small picture of a sample pair."""
+        return Response(_thumbnail(request.path_params["pair"]), media_type="image/jpeg")
 
     async def take_photo(self, request: Request) -> Response:
         """The bytes of a photo's file -> its id and size."""
-        side, name = _side(request), photo_name(request)
-        with self.jobs.place():
-            data = await read_body(request, self.limits.upload_bytes, self.limits)
-            photo = await self.jobs.run(lambda: prepare(name, decode_photo(data, name)))
-        return self._keep(request, {side: photo})
+        side, name, client = request.path_params["side"], photo_name(request), _client(request)
+        if side not in SIDES:
+            raise HTTPException(404, "there are two photos: source and target")
+        self.jobs.places.check(client)  # before the bytes come, which may take long and hold no place
+        with self.incoming.drawn(client) as take:
+            data = await read_body(request, self.limits.upload_bytes, self.limits.body_seconds, take)
+            photo = await self.jobs.run(client, lambda: prepare(name, decode_image(data, name)))
+        return self._keep(request, {cast(Side, side): photo})
 
     async def take_sample(self, request: Request) -> Response:
         """The name of a sample pair -> ids and sizes of both photos."""
-        name = str((await read_json(request, self.limits)).get("pair"))
-        paths = dict(zip(SIDES, sample_pair(name), strict=True))
-        with self.jobs.place():
-            photos = {
-                side: await self.jobs.run(partial(lambda path: prepare(path.name, read_image(path)), path))
-                for side, path in paths.items()
-            }
-        return self._keep(request, photos)
+        paths = sample_pair(str((await read_json(request, self.limits)).get("pair")))
+
+        def work() -> dict[Side, Photo]:
+            photos = [prepare(path.name, read_image(path)) for path in paths]
+            return dict(zip(SIDES, photos, strict=True))
+
+        return self._keep(request, await self.jobs.run(_client(request), work))
 
     async def photo(self, request: Request) -> Response:
         """A photo as it is shown."""
-        photo = self._session(request).photos.get(_side(request))
-        if photo is None or photo.id != request.path_params["photo"]:
-            raise HTTPException(404, "that photo is no longer kept; choose it again")
-        return Response(photo.jpeg, media_type="image/jpeg")
+        for photo in self._session(request).photos.values():
+            if photo.id == request.path_params["photo"]:
+                return Response(photo.jpeg, media_type="image/jpeg")
+        raise HTTPException(404, "that photo is no longer kept; choose it again")
 
     async def match(self, request: Request) -> Response:
         """Ids of both photos and the name of a model -> the id of their match, and the chosen layers."""
         session = self._session(request)
         content = await read_json(request, self.limits)
         name = self.models.check(content.get("model", self.models.default))
-        source, target = (session.photos.get(side) for side in SIDES)
-        if not (source and target) or [source.id, target.id] != [content.get(side) for side in SIDES]:
-            raise HTTPException(409, "these photos are no longer kept; choose both again")
+        ids = [content.get(side) for side in SIDES]
 
         def work() -> Result:
+            source, target = session.pair(ids)
             matcher = self.models.matcher(name)
             match = matcher.match(source.original, target.original)
-            return Result.of(match, source, target, len(matcher.network.backbone.channels))
+            return Result.of(match, source, target, len(matcher.method.backbone.channels))
 
-        with self.jobs.place():
-            result = await self.jobs.run(work)
+        result = await self.jobs.run(_client(request), work)
+        session.photos = dict(zip(SIDES, session.pair(ids), strict=True))  # perhaps swapped
         session.result = result
         self.sessions.sweep()
-        known = result.match.to_dict([])
-        shown = {key: known[key] for key in ("model", "layers", "layer_probability")}
-        return JSONResponse({"match": result.id, "layer_count": result.layer_count, **shown})
+        return JSONResponse(result.described())
 
     async def suggestions(self, request: Request) -> Response:
         """Confident points of the source photo."""
@@ -138,36 +151,37 @@ class Page:
 
     async def points(self, request: Request) -> Response:
         """Points of the source photo -> what ``Match.to_dict`` says of them."""
-        match = self._result(request).match
         content = await read_json(request, self.limits)
+        match = self._result(request).match
         return JSONResponse(match.to_dict(points_in(content, match.source.size, self.limits)))
 
     async def heat(self, request: Request) -> Response:
-        """One point of the source photo -> how well each cell of the target's grid fits it."""
+        """One point of the source photo -> how well each cell of the target fits it, and where these lie."""
+        content = await read_json(request, self.limits)
         match = self._result(request).match
-        points = points_in(await read_json(request, self.limits), match.source.size, self.limits)
+        points = points_in(content, match.source.size, self.limits)
         if len(points) != 1:
             raise InputError(f"a heat map is of one point; {len(points)} were given")
-        return JSONResponse({"scores": np.round(match.scores(points[0]).astype(float), 5).tolist()})
+        scores = np.round(match.scores(points[0]).astype(float), 5).tolist()
+        return JSONResponse({"scores": scores, **_target_cells(match)})
 
     async def warped(self, request: Request) -> Response:
         """The source photo warped onto the target."""
-        view = self._result(request).view
-        with self.jobs.place():
-            picture = await self.jobs.run(lambda: _encoded(view.warp(), "JPEG"))
-        return Response(picture, media_type="image/jpeg")
+        return await self._drawn(request, "JPEG", lambda result: result.view.warp())
 
     async def picture(self, request: Request) -> Response:
         """A view and points -> the drawing of it, as PNG."""
-        result = self._result(request)
         content = await read_json(request, self.limits)
         if (style := str(content.get("view"))) not in VIEWS:
             raise unknown("view", style[:80], VIEWS)
-        match = result.view if style == "warp" else result.match  # all pixels of a large photo take long
-        points = points_in(content, match.source.size, self.limits) if VIEWS[style] else None
-        with self.jobs.place():
-            picture = await self.jobs.run(lambda: _encoded(match.draw(points, style=style), "PNG"))
-        return Response(picture, media_type="image/png")
+        size = self._result(request).match.source.size
+        points = points_in(content, size, self.limits) if VIEWS[style] else None
+
+        def draw(result: Result) -> Image.Image:
+            match = result.view if style == "warp" else result.match  # all pixels of a large photo take long
+            return match.draw(points, style=style)
+
+        return await self._drawn(request, "PNG", draw)
 
     async def forget(self, request: Request) -> Response:
         """Forget the photos of this session."""
@@ -176,16 +190,21 @@ class Page:
         response.delete_cookie(self.cookie, httponly=True, samesite="strict")
         return response
 
+    async def _drawn(self, request: Request, kind: str, draw: Callable[[Result], Image.Image]) -> Response:
+        """A picture of the match, which may be forgotten while this waits for its turn."""
+        session, match = self._session(request), request.path_params["match"]
+        drawn = await self.jobs.run(_client(request), lambda: encoded(draw(session.match(match)), kind))
+        return Response(drawn, media_type=f"image/{kind.lower()}")
+
     def _keep(self, request: Request, photos: dict[Side, Photo]) -> Response:
         """Put photos into the session, a new one if need be."""
         key = request.cookies.get(self.cookie)
         session = self.sessions.find(key)
         if session is None:
-            key, session = self.sessions.start()
-        for side, photo in photos.items():
-            session.put(side, photo)
+            key, session = self.sessions.start(_client(request))
+        session.put(photos)
         self.sessions.sweep()
-        response = JSONResponse({side: _described(photo) for side, photo in photos.items()})
+        response = JSONResponse(_described(photos))
         response.set_cookie(self.cookie, str(key), httponly=True, samesite="strict")
         return response
 
@@ -200,25 +219,32 @@ class Page:
         return session
 
     def _result(self, request: Request) -> Result:
-        result = self._session(request).result
-        if result is None or result.id != request.path_params["match"]:
-            raise HTTPException(409, "this match is no longer kept; match the photos again")
-        return result
+        return self._session(request).match(request.path_params["match"])
 
 
-def _side(request: Request) -> Side:
-    side = request.path_params["side"]
-    if side not in SIDES:
-        raise HTTPException(404, "there are two photos: source and target")
-    return cast(Side, side)
+@cache
+def _thumbnail(pair: str) -> bytes:
+    """Both photos of a sample pair side by side, cut to squares."""
+    picture = Image.new("RGB", (2 * THUMBNAIL_SIDE, THUMBNAIL_SIDE))
+    for place, path in enumerate(sample_pair(pair)):
+        square = ImageOps.fit(read_image(path), (THUMBNAIL_SIDE, THUMBNAIL_SIDE))
+        picture.paste(square, (place * THUMBNAIL_SIDE, 0))
+    return encoded(picture, "JPEG")
 
 
-def _described(photo: Photo) -> dict[str, Any]:
-    width, height = photo.original.size
-    return {"id": photo.id, "name": photo.name, "width": width, "height": height}
+def _client(request: Request) -> str:
+    return client_at(request.client.host if request.client else "")
 
 
-def _encoded(picture: Image.Image, kind: str) -> bytes:
-    stream = io.BytesIO()
-    picture.save(stream, kind)
-    return stream.getvalue()
+def _described(photos: dict[Side, Photo]) -> dict[Side, Any]:
+    return {side: photo.described() for side, photo in photos.items()}
+
+
+def _target_cells(match: Match) -> dict[str, list[float]]:
+    """Corner of the first cell and size of each, x then y, as fractions of the target photo.
+
+    A cell reaches half a stride to each side of its centre; the photo begins half a pixel before its first.
+    """
+    size, grid = np.array(match.size), match.target_grid
+    corner = (grid.offset + 0.5 - grid.stride / 2) / size
+    return {"corner": corner.tolist(), "cell": (grid.stride / size).tolist()}

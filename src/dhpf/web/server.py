@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import errno
-import ipaddress
+import os
+import signal
 import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import InputError
+from .addresses import is_loopback
 
 if TYPE_CHECKING:
     from .guard import Hosts
@@ -20,6 +22,7 @@ DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 7860
 def serve(
     host: str = DEFAULT_HOST,
     port: int = DEFAULT_PORT,
+    *,
     models: Sequence[str] = (),
     size: tuple[int, int] | int | None = None,
     device: str = "cpu",
@@ -27,7 +30,7 @@ def serve(
     allowed: Sequence[str] = (),
     ready: Callable[[str], None] = print,
 ) -> None:
-    """Serve the page until it is interrupted.
+    """Serve the page until it is interrupted or terminated, which both raise ``KeyboardInterrupt``.
 
     Parameters
     ----------
@@ -43,73 +46,46 @@ def serve(
         Called with the page's address, once it can be opened.
     """
     try:
-        import uvicorn
-
         from .app import build_app
+        from .connections import build_server
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("dhpf"):
             raise
         raise InputError(f"the page needs {error.name}: pip install 'dhpf[web]'") from None
     with listen(host, port) as listener:  # before the models, which take a while
-        from ..matcher import DEFAULT_SIZE
-        from .limits import Limits
         from .models import Models
 
-        limits = Limits()
-        offered = Models(models, size or DEFAULT_SIZE, device, backbone)
+        offered = Models(models, size, device, backbone)
         for name in models or (offered.default,):
             offered.matcher(name)  # an unknown name or a bad file shows now, not in the browser
         bound = listener.getsockname()[1]
-        app = build_app(offered, hosts_for(host, allowed), limits, cookie=f"dhpf-{bound}")
-        config = uvicorn.Config(
-            app,
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            ws="none",
-            limit_concurrency=limits.connections,
-            timeout_graceful_shutdown=2,
-        )
+        app = build_app(offered, hosts_for(host, allowed), cookie=f"dhpf-{bound}")
         ready(f"http://{f'[{host}]' if ':' in host else host}:{bound}")
-        uvicorn.Server(config).run(sockets=[listener])
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach that address."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+        try:
+            build_server(app).run(sockets=[listener])
+        finally:
+            signal.signal(signal.SIGTERM, before)
 
 
 def listen(host: str, port: int) -> socket.socket:
     """A listening socket, or an error that says why there is none."""
     where = f"{host}, port {port}"
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
+        family = socket.getaddrinfo(host, port)[0][0]
+        return socket.create_server((host, port), family=family)  # who comes before the models waits
     except (socket.gaierror, UnicodeError):
         raise InputError(f"no such host: {host}; give one of this machine, such as 127.0.0.1") from None
-    listener = socket.socket(family, kind, protocol)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen()  # who comes before the models are loaded waits
     except OSError as error:
-        listener.close()
         if error.errno == errno.EADDRINUSE:
             raise InputError(f"{where} is in use; give another with --port, or 0 for any free one") from None
-        raise InputError(f"cannot listen on {where}: {error.strerror}") from None
-    return listener
+        raise InputError(f"cannot listen on {where}: {os.strerror(error.errno or 0)}") from None
 
 
 def hosts_for(host: str, allowed: Sequence[str]) -> Hosts:
     """The names by which a page that listens on ``host`` may be called."""
     from .guard import Hosts
 
-    names = {"localhost", host, *allowed}
-    if not is_loopback(host):
-        names |= {socket.gethostname(), socket.getfqdn()}
-    return Hosts(frozenset(name.lower() for name in names), any_address=not is_loopback(host))
+    alone = is_loopback(host)
+    names = {host, *allowed} if alone else {host, *allowed, socket.gethostname(), socket.getfqdn()}
+    return Hosts(frozenset(name.lower() for name in names), any_address=not alone)

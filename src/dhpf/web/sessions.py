@@ -5,19 +5,27 @@ from __future__ import annotations
 import io
 import secrets
 import time
-from collections import OrderedDict
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from PIL import Image
+from PIL import Image, ImageOps
+from starlette.exceptions import HTTPException
 
 from ..match import Match
 from .limits import Limits
 
 Side: TypeAlias = Literal["source", "target"]
+SIDES: tuple[Side, Side] = ("source", "target")
 
 VIEW_SIDE = 1280  # pixels of the longer side of what is shown; points stay in pixels of the original photo
+PIXEL_BYTES = 4  # what Pillow takes for a pixel of RGB
+
+
+def new_id() -> str:
+    """A name for a photo or a match, which nobody can guess."""
+    return secrets.token_urlsafe(9)
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,24 +36,33 @@ class Photo:
     original: Image.Image
     view: Image.Image
     jpeg: bytes = field(repr=False)  # the view, ready to be sent
-    id: str = field(default_factory=lambda: secrets.token_urlsafe(9))
+    id: str = field(default_factory=new_id)
 
     @property
     def nbytes(self) -> int:
         """Memory held."""
-        images = {id(image): 3 * image.width * image.height for image in (self.original, self.view)}
+        images = {id(image): PIXEL_BYTES * image.width * image.height for image in (self.original, self.view)}
         return sum(images.values()) + len(self.jpeg)
+
+    def described(self) -> dict[str, Any]:
+        """For the page."""
+        width, height = self.original.size
+        return {"id": self.id, "name": self.name, "width": width, "height": height}
 
 
 def prepare(name: str, original: Image.Image) -> Photo:
     """Make the smaller picture that is shown."""
-    view = original
+    view, most = original, (VIEW_SIDE, VIEW_SIDE)
     if max(original.size) > VIEW_SIDE:
-        view = original.copy()
-        view.thumbnail((VIEW_SIDE, VIEW_SIDE), Image.Resampling.LANCZOS)
+        view = ImageOps.contain(original, most, Image.Resampling.LANCZOS)
+    return Photo(name, original, view, encoded(view, "JPEG", quality=90))
+
+
+def encoded(picture: Image.Image, kind: str, **options: int) -> bytes:
+    """The bytes of a picture's file."""
     stream = io.BytesIO()
-    view.save(stream, "JPEG", quality=90)
-    return Photo(name, original, view, stream.getvalue())
+    picture.save(stream, kind, **options)
+    return stream.getvalue()
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,12 +72,13 @@ class Result:
     match: Match
     view: Match
     layer_count: int  # of the network, chosen or not
-    id: str = field(default_factory=lambda: secrets.token_urlsafe(9))
+    id: str = field(default_factory=new_id)
 
     @classmethod
     def of(cls, match: Match, source: Photo, target: Photo, layer_count: int) -> Result:
-        """A match knows places by their share of the photo's size, so it fits the smaller photos as well."""
-        return cls(match, replace(match, source=source.view, target=target.view), layer_count)
+        """A match knows locations as fractions of the photo's size, so it fits the smaller photos as well."""
+        originals = replace(match, source=source.original, target=target.original)  # not copies of these
+        return cls(originals, replace(match, source=source.view, target=target.view), layer_count)
 
     @property
     def nbytes(self) -> int:
@@ -68,19 +86,44 @@ class Result:
         values = (*vars(self.match).values(), *vars(self.view).values())
         return sum({id(value): getattr(value, "nbytes", 0) for value in values}.values())
 
+    def described(self) -> dict[str, Any]:
+        """For the page."""
+        known = self.match.to_dict([])
+        shown = {key: known[key] for key in ("model", "layers", "layer_probability")}
+        return {"match": self.id, "layer_count": self.layer_count, **shown}
+
 
 @dataclass(eq=False)
 class Session:
     """One person's photos and their match."""
 
+    client: str
     used: float
     photos: dict[Side, Photo] = field(default_factory=dict)
     result: Result | None = None
 
-    def put(self, side: Side, photo: Photo) -> None:
-        """Replace a photo; the match was of the one before."""
-        self.photos[side] = photo
+    def put(self, photos: dict[Side, Photo]) -> None:
+        """Replace photos; the match was of those before."""
+        self.photos |= photos
         self.result = None
+
+    def pair(self, ids: Sequence[object]) -> tuple[Photo, Photo]:
+        """The photos with these ids, in any order, if they are still kept."""
+        kept = {photo.id: photo for photo in self.photos.values()}
+        source, target = (kept.get(str(each)) for each in ids)
+        if source is None or target is None:
+            raise HTTPException(409, "these photos are no longer kept; choose both again")
+        return source, target
+
+    def match(self, match: str) -> Result:
+        """The match with this id, if it is still kept."""
+        if self.result is None or self.result.id != match:
+            raise HTTPException(409, "this match is no longer kept; match the photos again")
+        return self.result
+
+    def forget(self) -> None:
+        """Let the photos go, even while a request of this session waits."""
+        self.photos, self.result = {}, None
 
     @property
     def nbytes(self) -> int:
@@ -95,7 +138,7 @@ class Sessions:
     def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
         self._limits = limits
         self._clock = clock
-        self._all: OrderedDict[str, Session] = OrderedDict()
+        self._all: dict[str, Session] = {}
 
     def __len__(self) -> int:
         return len(self._all)
@@ -110,29 +153,37 @@ class Sessions:
         self.sweep()
         if key is None or key not in self._all:
             return None
-        session = self._all[key]
+        session = self._all[key] = self._all.pop(key)
         session.used = self._clock()
-        self._all.move_to_end(key)
         return session
 
-    def start(self) -> tuple[str, Session]:
+    def start(self, client: str) -> tuple[str, Session]:
         """A new session and its key, which nobody can guess."""
-        key, session = secrets.token_urlsafe(32), Session(self._clock())
+        key, session = secrets.token_urlsafe(32), Session(client, self._clock())
         self._all[key] = session
         self.sweep()
         return key, session
 
     def drop(self, key: str | None) -> None:
         """Forget a session."""
-        if key is not None:
-            self._all.pop(key, None)
+        if session := self._all.pop(key or "", None):
+            session.forget()
 
     def sweep(self) -> None:
-        """Forget what is too old, then the least recently used until the rest is few and small enough."""
+        """Forget what is too old, then one by one until the rest is few and small enough."""
         oldest = self._clock() - self._limits.session_seconds
-        while self._all and next(iter(self._all.values())).used < oldest:
-            self._all.popitem(last=False)
-        too_much = self.nbytes - self._limits.kept_bytes
-        while len(self._all) > self._limits.sessions or (too_much > 0 and len(self._all) > 1):
-            _, dropped = self._all.popitem(last=False)
-            too_much -= dropped.nbytes
+        for key in [key for key, session in self._all.items() if session.used < oldest]:
+            self.drop(key)
+        while len(self._all) > self._limits.sessions or (
+            len(self._all) > 1 and self.nbytes > self._limits.kept_bytes
+        ):
+            self.drop(self._least_missed())
+
+    def _least_missed(self) -> str:
+        """Of the client who holds most, the least recently used; never the most recently used of all."""
+        held = Counter[str]()
+        for session in self._all.values():
+            held[session.client] += 1 + session.nbytes
+        *others, _ = self._all.items()
+        key, _ = max(others, key=lambda item: held[item[1].client])  # the first of those that are equal
+        return key

@@ -1,0 +1,92 @@
+"""The tables of figures in README.md and docs/models.md, from the files under benchmarks/results.
+
+python -m benchmarks.tables
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from benchmarks.record import RESULTS, ROOT
+from dhpf.zoo import DEFAULT_MODEL, models
+
+SHOWN = ("resnet50-strong-wide", "resnet50-strong", "resnet50-weak", "hpf-resnet50-searched", "hpf-resnet50")
+MARK = re.compile(r"(<!-- figures -->\n).*?(<!-- end of figures -->)", re.DOTALL)
+
+
+def result(name: str) -> dict[str, Any] | None:
+    """What a file of results holds; None if it is not there."""
+    path = RESULTS / f"{name}.json"
+    found: dict[str, Any] | None = json.loads(path.read_text())["result"] if path.exists() else None
+    return found
+
+
+def short_table() -> str:
+    """One figure a data set, for the README."""
+    rows = ["| Model | PF-PASCAL, leak-free | PF-WILLOW | SPair-71k, held out | Layers |"]
+    rows.append("|---|---|---|---|---|")
+    for model in SHOWN:
+        pascal, willow, spair = (result(f"{d}_{model}") for d in ("pf-pascal", "pf-willow", "spair-71k"))
+        clean = None if pascal is None else _clean(pascal, model)
+        cells = [_at(clean), _at(willow), _at(spair)]
+        layers = (pascal or {}).get("average_layers")
+        name = f"`{model}`" + (", the default" if model == DEFAULT_MODEL else "")
+        cells.append("" if layers is None else f"{layers:.1f}")
+        rows.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
+def long_table() -> str:
+    """Every figure with its file, for the documentation."""
+    kinds = {
+        "PF-PASCAL, image": "pf-pascal_{}",
+        "PF-PASCAL, original pixels": "pf-pascal_{}_original",
+        "PF-WILLOW, keypoints": "pf-willow_{}",
+        "PF-WILLOW, padded (legacy)": "pf-willow_{}_legacy",
+        "SPair-71k, held out": "spair-71k_{}",
+    }
+    rows = [f"| Model | {' | '.join(kinds)} | Leak-free PF-PASCAL |", "|" + "---|" * (len(kinds) + 2)]
+    for model in SHOWN:
+        cells = []
+        for pattern in kinds.values():
+            name = pattern.format(model)
+            found = result(name)
+            link = f"(../benchmarks/results/{name}.json)"
+            cells.append("" if found is None else f"[{_all(found)}]{link}")
+        pascal = result(f"pf-pascal_{model}")
+        clean = None if pascal is None else _clean(pascal, model)
+        cells.append("" if clean is None else f"{_all(clean)} ({clean['pairs']} pairs)")
+        rows.append(f"| `{model}` | {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
+def _clean(pascal: dict[str, Any], model: str) -> dict[str, Any] | None:
+    """The figures of the leak-free pairs; all pairs are, where nothing was learned from images."""
+    clean = pascal.get("leak_free")
+    if clean and "pck" in clean:
+        return dict(clean)
+    return pascal if models()[model].training_images == () else None
+
+
+def _at(found: dict[str, Any] | None, alpha: str = "0.1") -> str:
+    return "" if found is None else f"{found['pck'][alpha]:.1f}"
+
+
+def _all(found: dict[str, Any]) -> str:
+    return " / ".join(f"{value:.1f}" for value in found["pck"].values())
+
+
+def main() -> None:
+    """Write both."""
+    for name, table in (("README.md", short_table()), ("docs/models.md", long_table())):
+        path = ROOT / name
+        text, count = MARK.subn(rf"\1\n{table}\n\n\2", path.read_text(encoding="utf-8"))
+        if count != 1:
+            raise SystemExit(f"{name}: wanted one place for figures, found {count}")
+        path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,1 +1,0 @@
-"""Methods to compare with. Static hyperpixels themselves are ``dhpf.model.network.HPF``."""

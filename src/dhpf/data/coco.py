@@ -1,0 +1,250 @@
+"""COCO keypoints files, the format in which annotation tools export: a data set of one's own.
+
+Two annotated objects of one category in different images make a pair, of the keypoints that both show. That
+is far more pairs than anyone trains on, so each object is paired with a bounded number of others.
+
+K keypoints of a category  n objects of a category
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InputError
+from .annotations import SHOWN, as_box, as_numbers, inner_path, read_json
+from .pairs import Annotation, Entry, Floats, Labels, PairDataset, unique
+
+WHOLE = "all"  # the split of a file that is called annotations.json
+DRAWN = 128  # candidates among which an object finds its partners
+MOST_KEYPOINTS = 1000  # of a category
+
+Id = int | str
+
+
+class CocoImage(NamedTuple):
+    """One image."""
+
+    name: str  # without its ending
+    path: Path
+    size: tuple[int, int] | None  # width and height, where the file states them
+
+
+class Category(NamedTuple):
+    """One kind of object."""
+
+    name: str
+    keypoints: tuple[str, ...]  # (K,)
+
+
+class CocoObject(NamedTuple):
+    """One annotated object."""
+
+    label: str  # the image's name, and the object's number if it is not the first of its category there
+    image: CocoImage
+    category: Category
+    keypoints: Floats  # (K, 3): x, y, visibility (0 not labelled, 1 hidden, 2 visible)
+    box: Floats | None
+
+    @property
+    def shown(self) -> NDArray[np.bool_]:
+        """(K,): the keypoints that are labelled."""
+        return self.keypoints[:, 2] > 0
+
+
+class CocoKeypoints(PairDataset):
+    """Pairs of the objects of a COCO keypoints file.
+
+    Parameters
+    ----------
+    root
+        The folder that holds the annotation file and the images.
+    split
+        Which of the annotation files that `find_splits` finds; ``all`` is ``annotations.json``.
+    partners
+        With how many others an object is paired at most; others may choose it as well.
+    common
+        How many keypoints both objects must show.
+    seed
+        Of the choice of partners.
+    """
+
+    name = "coco"
+
+    def __init__(
+        self, root: str | Path, split: str = WHOLE, partners: int = 10, common: int = 3, seed: int = 0
+    ) -> None:
+        self.root, self.split = Path(root), split
+        if partners < 1 or common < 1:
+            raise InputError(f"partners {partners}, common {common}: at least 1 is wanted of each")
+        splits = find_splits(self.root)
+        if split not in splits:
+            found = f"its splits are {', '.join(splits)}" if splits else "it holds no annotations.json"
+            raise InputError(f"{self.root}: coco has no split {split[:SHOWN]!r} there; {found}")
+        self.file = splits[split]
+        self._objects = sorted(_read(self.file, self.root, split), key=lambda o: (o.category, o.label))
+        self.sizes = {o.image.path: o.image.size for o in self._objects if o.image.size is not None}
+        self._pairs = tuple(_pair(self._objects, partners, common, seed))
+        if not self._pairs:
+            raise InputError(
+                f"{self.file}: no two objects of a category in different images "
+                f"show {common} or more keypoints in common"
+            )
+        pairs = [(self._objects[a], self._objects[b]) for a, b in self._pairs]
+        ids = unique(f"{a.category.name}:{a.label}-{b.label}" for a, b in pairs)
+        self.entries = tuple(
+            Entry(name, a.category.name, a.image.path, b.image.path)
+            for name, (a, b) in zip(ids, pairs, strict=True)
+        )
+
+    def annotation(self, index: int) -> Annotation:
+        """The keypoints that both objects show, with their names, and the objects' boxes."""
+        a, b = (self._objects[position] for position in self._pairs[index])
+        both = np.flatnonzero(a.shown & b.shown)
+        source, target = (
+            Labels(one.keypoints[:, :2], one.box, names=one.category.keypoints).take(both) for one in (a, b)
+        )
+        return Annotation(source, target).checked(f"{self.file}, {a.label} or {b.label}")
+
+
+def find_splits(root: Path) -> dict[str, Path]:
+    """The annotation files of a folder by their splits.
+
+    ``annotations.json`` is the split ``all``. Others are called by their names, such as ``train.json`` or
+    ``annotations/person_keypoints_train2017.json`` (``train2017``), or by their folders, such as
+    ``train/_annotations.coco.json``.
+    """
+    by_folder = [*root.glob("*/_annotations.coco.json"), *root.glob("*/annotations.json")]
+    found = {file.parent.name: file for file in by_folder}
+    by_name = [*root.glob("*.json"), *root.glob("annotations/*.json")]
+    # COCO itself has files of captions and instances beside those of keypoints.
+    keypoints = [file for file in by_name if "keypoints_" in file.stem]
+    found |= {file.stem.rpartition("keypoints_")[2]: file for file in keypoints or by_name}
+    whole = found.pop("annotations", None)
+    return ({} if whole is None else {WHOLE: whole}) | dict(sorted(found.items()))
+
+
+def _read(file: Path, root: Path, split: str) -> Iterator[CocoObject]:
+    """The objects that have keypoints."""
+    content = read_json(file)
+    images = _read_images(content, file, root, split)
+    categories = _read_categories(content, file)
+    counts: dict[tuple[Category, Path], int] = {}
+    for place, record in _records(content, "annotations", file):
+        category = categories.get(_id(record, "category_id", place))
+        values = record.get("keypoints")
+        if category is None or not values or record.get("iscrowd"):
+            continue
+        image = images.get(_id(record, "image_id", place))
+        if image is None:
+            raise InputError(f"{place}: image_id is that of no image")
+        keypoints = as_numbers(values, place, "keypoints").reshape(-1)
+        wanted = 3 * len(category.keypoints)
+        if keypoints.size != wanted:
+            raise InputError(f"{place}: keypoints holds {keypoints.size} numbers, but {wanted} are wanted")
+        number = counts[category, image.path] = counts.get((category, image.path), 0) + 1
+        label = image.name if number == 1 else f"{image.name}#{number}"
+        yield CocoObject(label, image, category, keypoints.reshape(-1, 3), _box(record.get("bbox"), place))
+
+
+def _read_images(content: Mapping[str, Any], file: Path, root: Path, split: str) -> dict[Id, CocoImage]:
+    names: dict[Id, Path] = {}
+    sizes: dict[Id, tuple[int, int] | None] = {}
+    for place, record in _records(content, "images", file):
+        key, width, height = _id(record, "id", place), record.get("width"), record.get("height")
+        names[key] = inner_path(_name(record, "file_name", place), f"{place}: file_name")
+        sizes[key] = (width, height) if isinstance(width, int) and isinstance(height, int) else None
+    folders = (file.parent, root, root / "images", root / "JPEGImages", root / split, root / "images" / split)
+    some = list(names.values())[:100]  # all are in one folder, but a few may be missing
+    folder = next((f for f in folders if any((f / name).exists() for name in some)), root)
+    return {
+        key: CocoImage(name.with_suffix("").as_posix(), folder / name, sizes[key])
+        for key, name in names.items()
+    }
+
+
+def _read_categories(content: Mapping[str, Any], file: Path) -> dict[Id, Category]:
+    categories = {}
+    for place, record in _records(content, "categories", file):
+        names = record.get("keypoints")
+        if not names:
+            continue  # of objects without keypoints
+        if not isinstance(names, list) or len(names) > MOST_KEYPOINTS or not all(map(_is_name, names)):
+            raise InputError(f"{place}: keypoints is not a list of names, at most {MOST_KEYPOINTS:,}")
+        categories[_id(record, "id", place)] = Category(_name(record, "name", place), tuple(names))
+    if not categories:
+        raise InputError(f"{file}: no category has names of keypoints; wanted COCO's format for keypoints")
+    return categories
+
+
+def _records(content: Mapping[str, Any], key: str, file: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The records of a list, each with what to call it in errors."""
+    records = content.get(key)
+    if not isinstance(records, list):
+        raise InputError(f"{file}: the annotation has no list {key!r}; wanted COCO's format for keypoints")
+    for number, record in enumerate(records):
+        place = f"{file}, {key}[{number}]"
+        if not isinstance(record, dict):
+            raise InputError(f"{place} is not an object with named fields")
+        yield place, record
+
+
+def _id(record: Mapping[str, Any], key: str, place: str) -> Id:
+    value = record.get(key)
+    if not isinstance(value, (int, str)):
+        raise InputError(f"{place}: {key} is missing, or neither a whole number nor a text")
+    return value
+
+
+def _name(record: Mapping[str, Any], key: str, place: str) -> str:
+    value = record.get(key)
+    if not isinstance(value, str) or not _is_name(value):
+        raise InputError(f"{place}: {key} is missing, or not a text of one line")
+    return value
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and value.isprintable() and value.strip() != ""
+
+
+def _box(values: object, place: str) -> Floats | None:
+    """Left, top, width, height from the image's corner -> x1, y1, x2, y2 from the first pixel's centre."""
+    if not values:
+        return None
+    left, top, width, height = as_box(values, place, "bbox")
+    if not (width > 0 and height > 0):
+        return None  # what tools write that know no box
+    return np.array([left, top, left + width, top + height]) - 0.5
+
+
+def _pair(objects: list[CocoObject], partners: int, common: int, seed: int) -> Iterator[tuple[int, int]]:
+    """Positions of the two objects of each pair; a pair occurs once, in one direction."""
+    of_category: dict[Category, list[int]] = {}
+    for position, one in enumerate(objects):
+        of_category.setdefault(one.category, []).append(position)
+    for positions in of_category.values():
+        shown = np.array([objects[position].shown for position in positions])  # (n, K)
+        files: dict[Path, int] = {}
+        image = np.array([files.setdefault(objects[p].image.path, len(files)) for p in positions])  # (n,)
+        seen: set[frozenset[int]] = set()
+        for own, position in enumerate(positions):
+            drawn = _draw(objects[position].label, len(positions), seed)
+            fits = (image[drawn] != image[own]) & ((shown[drawn] & shown[own]).sum(axis=1) >= common)
+            for other in list(dict.fromkeys(drawn[fits].tolist()))[:partners]:
+                if frozenset((own, other)) not in seen:
+                    seen.add(frozenset((own, other)))
+                    yield position, positions[other]
+
+
+def _draw(label: str, count: int, seed: int) -> NDArray[np.int64]:
+    """Numbers below ``count`` in an order of the object's own: all of them, or some where there are many.
+
+    By a hash, which gives the same on every machine and with every version of NumPy.
+    """
+    lots = np.frombuffer(hashlib.shake_128(f"{seed}|{label}".encode()).digest(8 * min(count, DRAWN)), "<u8")
+    return np.argsort(lots, kind="stable") if count <= DRAWN else (lots % np.uint64(count)).astype(np.int64)

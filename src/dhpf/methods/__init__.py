@@ -1,0 +1,19 @@
+"""One file a system, on the interfaces of ``base.py``; and how to find them by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+
+from ..errors import unknown
+from .base import Method
+
+METHODS: Mapping[str, str] = {"dhpf": "DHPF", "hpf": "HPF", "nearest": "Nearest"}  # module: class
+
+
+def find_method(name: str) -> type[Method]:
+    """The class of a method."""
+    if name not in METHODS:
+        raise unknown("method", name, METHODS)
+    method: type[Method] = getattr(import_module(f".{name}", __package__), METHODS[name])
+    return method

@@ -1,0 +1,139 @@
+"""Dynamic hyperpixel flow, the paper: gates choose layers for each pair, transformations reduce them.
+
+B pairs  L layers  C channels of a layer, C' reduced  h, w its grid
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from ..backbones.base import Backbone, Features
+from ..errors import InputError
+from ..model.correlation import correlate
+from ..model.gating import GATINGS, NEGLIGIBLE, LayerGates
+from ..model.transform import Transform
+from .base import Batch, Matches, Method
+from .hpf import MatchingConfig, matched
+
+
+@dataclass(frozen=True)
+class DHPFConfig(MatchingConfig):
+    """What a head is made of: the method as published, or a variant of sections 4.1 and 4.2."""
+
+    gating: str = "gumbel"  # gumbel (hard), sigmoid (soft) or none (all layers on)
+    gate_power: int = 2  # the gate enters products and squared norms squared, as published, or once
+    transform: bool = True  # reduce chosen blocks by 1x1 convolutions
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.gating not in GATINGS:
+            raise InputError(f"gating = {self.gating!r}; wanted: {', '.join(GATINGS)}")
+        if self.gate_power not in (1, 2):
+            raise InputError(f"gate_power = {self.gate_power}; wanted: 1 or 2")
+        if self.gating == "none" and not self.transform:
+            raise InputError("nothing to learn: gating = none and transform = false")
+
+
+@dataclass(frozen=True)
+class DHPFObjective:
+    """What is minimised."""
+
+    objective: str = "strong"  # from keypoints; weak: from image pairs
+    omega: bool = True  # weigh points by how wrong they are, eq. (3)
+    select: float = 1.0  # weight of the layer-rate loss
+    mu: float = 0.5  # the layer rate
+    l1: float = 0.0  # weight of the gates' mean, for sparse soft gates
+    target_sigma: float = 0.0  # the target is a Gaussian of that many cells instead of a single one
+    dropout: float = 0.0  # fraction of the transformed channels that is left out in a step
+    bn_mode: str = "gates"  # whose batch norms use the batch's statistics: all, as published; gates; none
+
+    def __post_init__(self) -> None:
+        choices = {"objective": ("strong", "weak"), "bn_mode": ("all", "gates", "none")}
+        for key, known in choices.items():
+            if getattr(self, key) not in known:
+                raise InputError(f"{key} = {getattr(self, key)!r}; wanted: {' or '.join(known)}")
+        limits = {"select": None, "mu": 1.0, "l1": None, "target_sigma": 20.0, "dropout": 0.9}
+        for key, most in limits.items():
+            value = getattr(self, key)
+            if value < 0 or (most is not None and value > most):
+                wanted = "at least 0" if most is None else f"from 0 to {most:g}"
+                raise InputError(f"{key} = {value:g}; wanted {wanted}")
+
+    @property
+    def needs_points(self) -> bool:
+        """Whether pairs need keypoints."""
+        return self.objective == "strong"
+
+    @property
+    def negatives(self) -> bool:
+        """Whether pairs of different categories are needed as well."""
+        return self.objective == "weak"
+
+
+class DHPF(Method):
+    """Dynamic hyperpixels."""
+
+    name = "dhpf"
+    Config = DHPFConfig
+    Objective = DHPFObjective
+    inits = ("random", "principal")
+    config: DHPFConfig
+
+    def __init__(self, backbone: Backbone, config: DHPFConfig | None = None) -> None:
+        super().__init__(backbone, config)
+        self.gates = LayerGates(backbone.channels, self.config.gating)
+        transforms = (Transform(c) for c in backbone.channels if self.config.transform)
+        self.transforms = nn.ModuleList(transforms)
+
+    def prepare(self, samples: Sequence[Features], generator: torch.Generator, init: str = "random") -> None:
+        """Set initial weights, and the batch norms' statistics from some images' features."""
+        from .dhpf_training import initialise
+
+        initialise(self.gates, self.transforms, samples, generator, init)
+
+    @torch.no_grad()
+    def is_finite(self) -> bool:
+        """Of all gates and transformations, for features that are larger than those of any image; also the
+        squares that correlation takes."""
+        self.eval()
+        generator = torch.Generator().manual_seed(0)
+        inputs = [1e3 * torch.randn(8, channels, generator=generator) for channels in self.backbone.channels]
+        squares = [self.transform(layer, one).square().sum() for layer, one in enumerate(inputs)]
+        return all(bool(value.isfinite().all()) for value in (*squares, self.gates(inputs).probability))
+
+    def for_inference(self) -> DHPF:
+        """Fold batch norms into the transformations."""
+        self.eval()
+        folded = [part.folded() for part in self.transforms if isinstance(part, Transform)]
+        self.transforms = nn.ModuleList(folded or self.transforms)
+        return self.requires_grad_(False)
+
+    @torch.no_grad()
+    def match(self, a: Features, b: Features, *, matrix_bytes: int | None = None) -> Matches:
+        """Match two images; layers that are off are not computed."""
+        pooled = [(a.pooled[layer] + b.pooled[layer])[None] for layer in self.layers]
+        decisions = self.gates(pooled)
+        on, probability = decisions.on[0], decisions.probability[0]
+        layers = (on > NEGLIGIBLE).nonzero().flatten().tolist() or [0]  # all off: the base block
+        weights = on[layers] ** self.config.gate_power if self.config.gating == "sigmoid" else None
+        blocks_a, blocks_b = (
+            [self.transform(layer, side.blocks[layer].to(on)) for layer in layers] for side in (a, b)
+        )
+        correlation = correlate(blocks_a, blocks_b, a.grid, b.grid, self.config.epsilon, weights)
+        found = matched(correlation, self.config, matrix_bytes)
+        return found._replace(layers=tuple(layers), layer_probability=probability)
+
+    def transform(self, layer: int, blocks: Tensor) -> Tensor:
+        """A block as it enters the hyperimage: (..., h, w, C) -> (..., h, w, C')."""
+        reduced: Tensor = self.transforms[layer](blocks) if self.config.transform else blocks
+        return reduced
+
+    def losses(self, batch: Batch, objective: DHPFObjective) -> dict[str, Tensor]:
+        """Section 3.4: the matching loss, the layer-rate loss and, for soft gates, an L1 penalty."""
+        from .dhpf_training import dhpf_losses
+
+        return dhpf_losses(self, batch, objective)

@@ -1,0 +1,240 @@
+"""Section 3.4 for dynamic hyperpixels: gates decide, chosen blocks are transformed and matched, losses taken.
+
+B pairs of this process  L layers  C channels of a layer, C' reduced  h, w its grid  n features
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from ..backbones.base import Features
+from ..losses.layer_rate import layer_rate_loss
+from ..losses.strong import importance, strong_loss, target_distributions
+from ..losses.weak import gradient_at_once, pair_entropy, weak_loss
+from ..model.correlation import Correlation, correlate
+from ..model.gating import NEGLIGIBLE, LayerGates, gumbel_noise
+from ..model.matching import Strongest, match_cells, strongest_matches
+from ..model.readout import argmax_flow
+from ..processes import sum_over_processes
+from .base import Batch, TrainingPair
+
+if TYPE_CHECKING:
+    from .dhpf import DHPF, DHPFObjective
+
+NEARLY_RIGHT = 0.1  # delta_thres and the training PCK: that fraction of the larger side
+PIXELS = 256  # of each image and layer that initial statistics are taken from
+
+Blocks = tuple[dict[int, Tensor], dict[int, Tensor]]  # of source and target; layer: (h, w, C')
+
+
+def dhpf_losses(method: DHPF, batch: Batch, objective: DHPFObjective) -> dict[str, Tensor]:
+    """The terms of the loss, and what is shown beside them."""
+    method.gates.train(objective.bn_mode != "none" and batch.total > 1)  # one pair has no variance
+    method.transforms.train(objective.bn_mode == "all")
+    everyone = _decide(method, batch)  # (all pairs, L)
+    on = everyone[batch.slots]  # (B, L)
+    # Where all layers are off, the base block counts all the same, as when matching.
+    base = nn.functional.one_hot(torch.zeros(len(on), dtype=torch.long, device=on.device), on.shape[1])
+    weights = on**method.config.gate_power + (on.detach() <= NEGLIGIBLE).all(1, keepdim=True) * base
+    blocks = _transformed(method, batch, weights.detach() > NEGLIGIBLE**2, objective.dropout)
+    matching = _strong if objective.objective == "strong" else _weak
+    terms = matching(method, batch, blocks, weights, objective)
+    terms["select"] = objective.select * layer_rate_loss(everyone, objective.mu)
+    if objective.l1:
+        terms["l1"] = objective.l1 * everyone.abs().mean()
+    return terms | {"_layers": on.detach().sum(1).mean()}
+
+
+def _decide(method: DHPF, batch: Batch) -> Tensor:
+    """Gates of the whole batch over all processes, (count, L): their inputs are small, all have all."""
+    device, channels = method.backbone.device, list(method.backbone.channels)
+    own = torch.stack(
+        [torch.cat([p.source.pooled[n] + p.target.pooled[n] for n in method.layers]) for p in batch.pairs]
+    ).to(device)
+    inputs = own.new_zeros(batch.total, own.shape[1])
+    inputs[batch.slots] = own
+    pooled = torch.split(sum_over_processes(inputs), channels, 1)
+    noise = gumbel_noise((batch.total, len(channels), 2), batch.generator).to(device)
+    on: Tensor = method.gates(pooled, noise).on
+    return on
+
+
+def _transformed(method: DHPF, batch: Batch, takes_part: Tensor, dropout: float) -> list[Blocks]:
+    """Transform the layers that take part (B, L). Where a gate enters once, the others too, without
+    gradients: the gates learn from them."""
+    everyone = method.transforms.training  # batch statistics are of all pairs
+    found: list[Blocks] = [({}, {}) for _ in batch.pairs]
+    for layer, used in enumerate(takes_part.T.tolist()):
+        mask = _kept_channels(method, layer, dropout, batch.generator)
+        for learns in (True, False):
+            pairs = [n for n, flag in enumerate(used) if flag == learns or everyone]
+            if not pairs or not (learns or (method.config.gate_power == 1 and not everyone)):
+                continue
+            sides = [
+                _stacked([side(batch.pairs[n]).blocks[layer] for n in pairs], method.backbone.device)
+                for side in (_source, _target)
+            ]
+            with torch.set_grad_enabled(learns and torch.is_grad_enabled()):
+                # As published, each side has its own batch statistics.
+                done = [method.transform(layer, part) for part in (sides if everyone else [torch.cat(sides)])]
+                both = (torch.cat(done) * mask).unbind(0)
+            for n, a, b in zip(pairs, both[: len(pairs)], both[len(pairs) :], strict=True):
+                found[n][0][layer], found[n][1][layer] = a, b
+    return found
+
+
+def _source(pair: TrainingPair) -> Features:
+    return pair.source
+
+
+def _target(pair: TrainingPair) -> Features:
+    return pair.target
+
+
+def _stacked(blocks: Sequence[Tensor], device: torch.device) -> Tensor:
+    """(n, h, w, C) in float32."""
+    stacked = torch.empty(len(blocks), *blocks[0].shape, device=device)
+    for out, block in zip(stacked, blocks, strict=True):
+        out.copy_(block)
+    return stacked
+
+
+def _kept_channels(method: DHPF, layer: int, dropout: float, generator: torch.Generator) -> Tensor:
+    """1 or 0 for each transformed channel, the same for both images."""
+    channels = method.backbone.channels[layer]
+    if method.config.transform:
+        channels = method.transforms[layer].get_parameter("0.weight").shape[0]
+    kept = torch.rand(channels, generator=generator) >= dropout
+    return kept.float().to(method.backbone.device)
+
+
+def _correlation(method: DHPF, pair: TrainingPair, blocks: Blocks, weights: Tensor) -> Correlation:
+    """Of the layers that were transformed, each with its weight (L,)."""
+    layers = sorted(blocks[0])
+    a, b = ([side[layer] for layer in layers] for side in blocks)
+    return correlate(a, b, pair.source.grid, pair.target.grid, method.config.epsilon, weights[layers])
+
+
+@torch.no_grad()
+def _active(method: DHPF, pair: TrainingPair, blocks: Blocks, weights: Tensor) -> Correlation:
+    """The same without gradients, and without the layers that are off."""
+    layers = (weights > NEGLIGIBLE**2).nonzero().flatten().tolist()
+    a, b = ({layer: side[layer].detach() for layer in layers} for side in blocks)
+    return _correlation(method, pair, (a, b), weights.detach())
+
+
+def _strong(
+    method: DHPF, batch: Batch, blocks: Sequence[Blocks], weights: Tensor, objective: DHPFObjective
+) -> dict[str, Tensor]:
+    losses, right = [], []
+    for pair, own, weight in zip(batch.pairs, blocks, weights, strict=True):
+        found = match_cells(_active(method, pair, own, weight), method.config.voting)
+        flow = argmax_flow(found.best, found.confidence, pair.source.grid, pair.target.grid)
+        points, truth = pair.source_points.cpu(), pair.target_points.cpu()
+        predicted = torch.from_numpy(flow.transfer(points.double().numpy())).to(points)
+        threshold = NEARLY_RIGHT * pair.target.grid.stride * max(pair.target.grid.shape)
+        omega = importance(predicted, truth, threshold)
+        right.append((omega < 1).float().mean())
+        if not objective.omega:
+            omega = torch.ones_like(omega)
+        cells = pair.source.grid.nearest(points).to(weight.device)
+        rows = _correlation(method, pair, own, weight).rows(cells) * found.votes.of_cells(cells)
+        targets = target_distributions(truth, pair.target.grid, objective.target_sigma)
+        losses.append(strong_loss(rows, targets.to(rows), omega.to(rows)))
+    # Processes are averaged, and may have different numbers of pairs.
+    loss = torch.stack(losses).sum() * (batch.world_size / batch.total)
+    return {"match": loss, "_pck": 100 * torch.stack(right).mean()}
+
+
+def _weak(
+    method: DHPF, batch: Batch, blocks: Sequence[Blocks], weights: Tensor, objective: DHPFObjective
+) -> dict[str, Tensor]:
+    entropies = []
+    for pair, own, weight in zip(batch.pairs, blocks, weights, strict=True):
+        strongest = strongest_matches(_active(method, pair, own, weight), method.config.voting)
+        layers = sorted(own[0])
+
+        def entropy(
+            inputs: list[Tensor],
+            pair: TrainingPair = pair,
+            layers: list[int] = layers,
+            strongest: Strongest = strongest,
+        ) -> Tensor:
+            sides = inputs[: len(layers)], inputs[len(layers) : -1]
+            a, b = (dict(zip(layers, side, strict=True)) for side in sides)
+            return pair_entropy(_correlation(method, pair, (a, b), inputs[-1]), strongest)
+
+        inputs = [*(side[layer] for side in own for layer in layers), weight]
+        entropies.append(gradient_at_once(entropy, inputs))
+    sums = torch.stack([half.sum() for half in torch.stack(entropies).chunk(2)])
+    positive, negative = sum_over_processes(sums) / (batch.total // 2)
+    shown = {"_positive": positive.detach(), "_negative": negative.detach()}
+    return {"match": weak_loss(positive, negative), **shown}
+
+
+@torch.no_grad()
+def initialise(
+    gates: LayerGates,
+    transforms: nn.ModuleList,
+    samples: Sequence[Features],
+    generator: torch.Generator,
+    init: str,
+) -> None:
+    """Set initial weights and the batch norms' statistics from the features of training images.
+
+    Parameters
+    ----------
+    generator
+        On the CPU; the weights may be elsewhere.
+    init
+        ``random``; or ``principal``: half of a transformation's channels are the first principal directions
+        of the layer's features, the other half their negatives, so that the ReLU loses nothing, and all keep
+        their variance. It begins as a compressed copy of the layer, not as a random mixture.
+    """
+    for module in [*gates.modules(), *transforms.modules()]:
+        if isinstance(module, (nn.Conv2d, nn.Linear)):  # torch's own default, but from our generator
+            bound = module.weight[0].numel() ** -0.5
+            uniform = torch.rand(module.weight.shape, generator=generator)
+            module.weight.copy_((2 * uniform - 1) * bound)
+    for layer, transform in enumerate(transforms):
+        _initialise_transform(transform, _pixels(samples, layer, generator), init)
+    for layer, perceptron in enumerate(gates.perceptrons):
+        weight = perceptron.get_parameter("0.weight")
+        pooled = torch.stack([one.pooled[layer] for one in samples]).to(weight)
+        sums = pooled + pooled.roll(1, 0)  # any two images stand in for a pair
+        _set_statistics(perceptron.get_submodule("1"), sums @ weight.T)
+
+
+def _initialise_transform(transform: nn.Module, pixels: Tensor, init: str) -> None:
+    weight = transform.get_parameter("0.weight")  # (C', C, 1, 1)
+    pixels = pixels.to(weight)
+    if init == "principal":
+        half = weight.shape[0] // 2
+        centred = pixels - pixels.mean(0)
+        _, directions = torch.linalg.eigh(centred.T @ centred)  # ascending
+        first = directions.T.flip(0)[:half]
+        weight.copy_(torch.cat([first, -first])[:, :, None, None])
+    reduced = pixels @ weight.flatten(1).T
+    _set_statistics(transform.get_submodule("1"), reduced)
+    if init == "principal":
+        deviation = reduced.std(0)
+        transform.get_parameter("1.weight").copy_(deviation / deviation.square().sum().sqrt())
+
+
+def _set_statistics(norm: nn.Module, values: Tensor) -> None:
+    norm.get_buffer("running_mean").copy_(values.mean(0))
+    norm.get_buffer("running_var").copy_(values.var(0))
+
+
+def _pixels(samples: Sequence[Features], layer: int, generator: torch.Generator) -> Tensor:
+    """Some features of a layer from all images, (n, C)."""
+    found = []
+    for one in samples:
+        flat = one.blocks[layer].flatten(0, 1)
+        chosen = torch.randperm(len(flat), generator=generator)[:PIXELS].sort().values
+        found.append(flat[chosen.to(flat.device)])
+    return torch.cat(found)

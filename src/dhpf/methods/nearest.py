@@ -1,0 +1,46 @@
+"""Nearest neighbour: the cosine of one layer, and nothing else. The floor that every method must beat."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from ..backbones.base import Backbone, Features
+from ..errors import InputError
+from ..model.correlation import correlate
+from ..model.readout import argmax_flow
+from .base import Matches, Method
+
+
+@dataclass(frozen=True)
+class NearestConfig:
+    """Which layer; -1 is the last."""
+
+    layer: int = -1
+
+
+class Nearest(Method):
+    """Each cell goes to the cell with the most similar feature."""
+
+    name = "nearest"
+    Config = NearestConfig
+
+    def __init__(self, backbone: Backbone, config: NearestConfig | None = None) -> None:
+        super().__init__(backbone, config)
+        count = len(backbone.channels)
+        if not -count <= self.config.layer < count:
+            raise InputError(f"layer = {self.config.layer}; wanted: from {-count} to {count - 1}")
+
+    @property
+    def layers(self) -> Sequence[int]:
+        """The one."""
+        return (self.config.layer % len(self.backbone.channels),)
+
+    @torch.no_grad()
+    def match(self, a: Features, b: Features, *, matrix_bytes: int | None = None) -> Matches:
+        """Match two images."""
+        blocks_a, blocks_b = ([side.blocks[layer].float() for layer in self.layers] for side in (a, b))
+        value, best = correlate(blocks_a, blocks_b, a.grid, b.grid, epsilon=0.0).dense().max(1)
+        return Matches(argmax_flow(best, value, a.grid, b.grid, reach=0.0))

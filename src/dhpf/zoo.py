@@ -1,0 +1,237 @@
+"""Named models: a method on a backbone, perhaps with a trained head, and a card that says what it reaches.
+
+A card is a JSON file beside its head. It is written by the commands that ship a head (``dhpf ship``) and that
+measure it (``dhpf evaluate --card``), never by hand. It is for people: to match, a head file is enough.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .errors import InputError, unknown
+from .files import check_outputs, read_json, write_atomically, write_together
+from .grid import Size
+from .settings import from_mapping
+
+if TYPE_CHECKING:
+    from .methods.base import Method
+
+MODELS = Path(__file__).parent / "assets" / "models"
+DEFAULT_MODEL = "resnet50-strong-wide"
+UNTRAINED = "hpf-resnet50"  # what a search for other fixed layers begins with
+FOLDER = "folder:"  # how a recipe names a folder of images to train on
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a head was trained."""
+
+    data: str  # what it has learned from, for people
+    recipe: str
+    commit: str
+    hours: float
+    held_out: Mapping[str, Any] = field(default_factory=dict)  # figures of the epoch that was kept
+
+
+@dataclass(frozen=True)
+class Card:
+    """What is known about a model."""
+
+    name: str
+    summary: str
+    method: str
+    backbone: str
+    config: Mapping[str, Any] = field(default_factory=dict)  # of the method
+    size: Size = (240, 240)  # width, height of the network's input that it is meant for
+    training: Training | None = None
+    training_images: tuple[str, ...] | None = ()  # that it has learned from; None: not named one by one
+    figures: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # what was measured: figures
+
+    @property
+    def head(self) -> Path | None:
+        """The file of the trained head in the package."""
+        head = MODELS / f"{self.name}.safetensors"
+        return head if head.exists() else None
+
+    def text(self) -> str:
+        """As JSON."""
+        return json.dumps(asdict(self), indent=1, allow_nan=False) + "\n"
+
+
+def make_card(content: Any, place: str) -> Card:
+    """A card from plain data; ``place`` is named in errors."""
+    card = from_mapping(Card, content, place)
+    try:
+        card.text()
+    except ValueError:  # in a part that may hold anything
+        raise InputError(f"{place}: a number is infinite or none; wanted finite ones") from None
+    return card
+
+
+def read_card(path: Path) -> Card:
+    """A card from its file."""
+    return make_card(read_json(path, "model's card"), str(path))
+
+
+@cache
+def models() -> Mapping[str, Card]:
+    """The cards of all models in the package, the default first."""
+    cards = [read_card(path) for path in sorted(MODELS.glob("*.json"))]
+    cards.sort(key=lambda card: (card.name != DEFAULT_MODEL, card.training is None, card.name))
+    return {card.name: card for card in cards}
+
+
+def find_head(model: str) -> Path:
+    """The head file of a model that was trained, or an error."""
+    card = models().get(model)
+    if card is None:
+        return _head_file(model)
+    if card.head is None:
+        raise InputError(f"{model} has no trained head; begin with a model that has one, or a head file")
+    return card.head
+
+
+def _head_file(model: str) -> Path:
+    if not model:
+        raise InputError("the model has no name; give one from 'dhpf models', or a head file")
+    path = Path(model)
+    if not path.suffix and not path.exists():
+        raise unknown("model", model, models())
+    return path
+
+
+def load_method(model: str, backbone: Path | None = None) -> Method:
+    """Build the named model, or the one whose head is in the given file, ready for inference.
+
+    Parameters
+    ----------
+    backbone
+        A local file with the backbone's weights, instead of the bundled or downloaded ones.
+    """
+    from .backbones.weights import load_backbone
+    from .heads import load_head
+    from .methods import find_method
+
+    card = models().get(model)
+    if card is None or card.head is not None:
+        return load_head(find_head(model), backbone)
+    kind = find_method(card.method)
+    config = from_mapping(kind.Config, card.config, f"{card.name}, config")
+    return kind(load_backbone(card.backbone, backbone), config).for_inference()
+
+
+def intended_size(model: str) -> Size:
+    """Width and height of the network's input that a model is meant for."""
+    from .heads import json_in, read_metadata
+
+    if model in models():
+        return models()[model].size
+    path = find_head(model)
+    metadata = read_metadata(path)
+    if "recipe" not in metadata:  # it was imported
+        return Card.size
+    return _size_in(json_in(metadata, "recipe", path), path)
+
+
+def training_images(model: str) -> tuple[str, ...] | None:
+    """The images that a model has learned from, by name; None if it does not say."""
+    from .heads import read_metadata
+
+    card = models().get(model)
+    if card is not None and card.head is None:
+        return card.training_images
+    path = Path(model) if card is None else find_head(model)
+    if not path.is_file():  # a model that is not from a file
+        return None
+    names = read_metadata(path).get("training_images")
+    return None if names is None else tuple(names.splitlines())
+
+
+def ship(head: Path, out: Path, summary: str, data: str) -> Card:
+    """Make a trained head ready for others: in float16, without traces of the machine, with a card beside it.
+
+    Parameters
+    ----------
+    head
+        As 'dhpf train' writes it.
+    out
+        The head file to write; its name without the ending becomes the model's.
+    summary, data
+        For people: what the model is, and what it has learned from.
+    """
+    from .backbones.state import load_strictly, read_state
+    from .heads import check_head_name, head_content, json_in, read_head, read_metadata
+
+    check_head_name(out)
+    beside = out.with_suffix(".json")
+    check_outputs([out, beside], inputs=[head])
+    method, metadata = read_head(head), read_metadata(head)
+    if "recipe" not in metadata:
+        raise InputError(f"{head} does not say how it was trained; ship heads that 'dhpf train' wrote")
+    recipe = _without_machine(json_in(metadata, "recipe", head), head)
+    state = {key: value.half() for key, value in read_state(head).items()}
+    load_strictly(method.head(), state, f"{head} in float16")
+    if not method.is_finite():
+        raise InputError(f"{head} in float16 computes values that are infinite or no numbers; train it again")
+    about = {
+        key: metadata[key] for key in ("commit", "hours", "metrics", "training_images") if key in metadata
+    }
+    content = head_content(method, metadata["backbone"], state, **about, recipe=json.dumps(recipe))
+    training = {
+        "data": data,
+        "recipe": recipe.get("name"),
+        "commit": metadata.get("commit"),
+        "hours": json_in(metadata, "hours", head),
+        "held_out": json_in(metadata, "metrics", head),
+    }
+    card = make_card(
+        {
+            "name": out.stem,
+            "summary": summary,
+            "method": method.name,
+            "backbone": metadata["backbone"],
+            "config": asdict(method.config),
+            "size": _size_in(recipe, head),
+            "training": training,
+            "training_images": None,  # the head names them
+        },
+        str(head),
+    )
+    write_together({out: content, beside: card.text().encode()})
+    return card
+
+
+def _size_in(recipe: Any, head: Path) -> Size:
+    try:
+        width, height = recipe["model"]["size"]
+        return int(width), int(height)
+    except (KeyError, TypeError, ValueError, OverflowError):
+        raise InputError(f"{head}: its recipe does not say model.size; train it again") from None
+
+
+def _without_machine(recipe: Any, head: Path) -> dict[str, Any]:
+    """Where the data lay, and how large the disk was, is nobody's business."""
+    try:
+        model, data, run = (dict(recipe[section]) for section in ("model", "data", "run"))
+        for key in ("train", "validate", "exclude"):
+            data[key] = [
+                FOLDER + Path(n[len(FOLDER) :]).name if n.startswith(FOLDER) else n for n in data[key]
+            ]
+        model["start"] = Path(model["start"]).name
+        data.pop("root", None)
+        run.pop("cache_gb", None)
+        return {**recipe, "model": model, "data": data, "run": run}
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise InputError(f"{head}: its recipe is not one of 'dhpf train'; train it again") from None
+
+
+def record_figures(card: Path, key: str, figures: Mapping[str, Any]) -> None:
+    """Add what was measured to a card, in place of what was measured under the same key before."""
+    known = read_card(card)
+    content = asdict(replace(known, figures={**known.figures, key: figures}))
+    write_atomically(card, make_card(content, str(card)).text().encode())

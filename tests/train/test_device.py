@@ -1,0 +1,268 @@
+"""Training on another device: a stand-in for a GPU refuses every tensor that is in the wrong place."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+from dhpf.backbones.base import Features
+from dhpf.backbones.resnet import ResNet
+from dhpf.heads import load_head
+from dhpf.methods import dhpf_training
+from dhpf.methods.base import TrainingPair
+from dhpf.methods.dhpf import DHPF, DHPFConfig, DHPFObjective
+from dhpf.processes import sum_over_processes
+from dhpf.train import batches, loop, validate
+from dhpf.train.config import Config
+from dhpf.train.step import Losses, training_step
+from tests.train_step.pairs import Learner, as_batch, make_learner, random_pairs
+
+from .conftest import MakeConfig
+from .device import DEVICE, Elsewhere, WrongDeviceError, in_stand_in, stand_in
+
+
+@pytest.fixture(scope="module")
+def empty_backbone() -> ResNet:
+    return ResNet(50)
+
+
+@pytest.fixture(scope="module")
+def pairs(empty_backbone: ResNet) -> list[TrainingPair]:
+    return random_pairs(empty_backbone, 4)
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[torch.device]:
+    """The device is there, for a whole training, and in the thread that reads batches."""
+
+    class Pool(ThreadPoolExecutor):
+        def submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:  # type: ignore[override]
+            return super().submit(in_stand_in(work), *arguments)
+
+    monkeypatch.setattr(batches, "ThreadPoolExecutor", Pool)
+    monkeypatch.setattr(loop, "check_device", torch.device)
+    with stand_in() as device:
+        yield device
+
+
+@pytest.fixture
+def one_process(tmp_path: Path) -> Iterator[None]:
+    """A group of processes, of which this is the only one."""
+    where = f"file://{tmp_path / 'store'}"
+    torch.distributed.init_process_group("gloo", init_method=where, rank=0, world_size=1)
+    yield
+    torch.distributed.destroy_process_group()
+
+
+def ten() -> torch.Tensor:
+    return torch.arange(10.0)
+
+
+REFUSED: dict[str, Callable[[torch.Tensor], object]] = {
+    "sum": lambda x: x + ten(),
+    "in place": lambda x: x.mul_(ten()),
+    "onto the CPU": lambda x: ten().add_(x),
+    "product": lambda x: x @ ten(),
+    "side by side": lambda x: torch.cat([x, ten()]),
+    "stacked": lambda x: torch.stack([x, ten()]),
+    "read of the CPU": lambda x: ten()[x.long()],
+    "index_select": lambda x: x.index_select(0, torch.tensor([1])),
+    "where": lambda x: torch.where(ten() > 3, x, 0.0),
+    "random numbers": lambda x: x.uniform_(generator=torch.Generator()),
+    "new random numbers": lambda x: torch.rand(3, device=x.device, generator=torch.Generator()),
+    "NumPy": lambda x: x.numpy(),
+    "detached NumPy": lambda x: x.detach().numpy(),
+}
+ALLOWED: dict[str, Callable[[torch.Tensor], object]] = {
+    "a number": lambda x: (x * 2).tolist() == [0, 2, 4, 6, 8, 10, 12, 14, 16, 18],
+    "a single value": lambda x: (x + torch.tensor(1.0)).sum().item() == 55,
+    "indices": lambda x: x[torch.tensor([1, 3])].tolist() == x[[1, 3]].tolist() == [1, 3],
+    "there and back": lambda x: torch.equal(x.cpu(), ten()) and torch.equal(ten().to(x).cpu(), ten()),
+    "copied": lambda x: torch.zeros_like(x).copy_(ten()).tolist() == ten().copy_(x).tolist() == ten().tolist(),
+    "made there": lambda x: torch.tensor([1.0, 2.0], device=x.device).tolist() == [1, 2],
+    "a view": lambda x: x.view(2, 5)[1].add_(1) is not None and x.tolist() == [0, 1, 2, 3, 4, 6, 7, 8, 9, 10],
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_a_gpu_refuses(name: str) -> None:
+    with stand_in() as device:
+        x = ten().to(device)
+        assert (x.device, type(x)) == (DEVICE, Elsewhere)
+        with pytest.raises(RuntimeError, match="CPU|numpy"):
+            REFUSED[name](x)
+
+
+@pytest.mark.parametrize("name", ALLOWED)
+def test_what_a_gpu_allows(name: str) -> None:
+    with stand_in() as device:
+        assert ALLOWED[name](ten().to(device))
+
+
+def there(backbone: ResNet, config: DHPFConfig, objective: DHPFObjective) -> Learner:
+    """The learner of the other tests, on the device."""
+    learner = make_learner(copy.deepcopy(backbone), config, objective)
+    learner.method.to(DEVICE).head().requires_grad_(True)
+    assert all(isinstance(part, Elsewhere) for part in learner.method.state_dict().values())
+    return learner
+
+
+def taken(learner: Learner, pairs: list[TrainingPair]) -> tuple[float, dict[str, torch.Tensor]]:
+    """The loss, and all gradients on the CPU."""
+    loss, _ = Losses(*learner)(as_batch(pairs))
+    torch.autograd.backward(loss)
+    weights = learner.method.head().named_parameters()
+    return loss.item(), {name: weight.grad.cpu() for name, weight in weights if weight.grad is not None}
+
+
+BN_MODES = ("all", "gates", "none")
+CASES = {f"{name}, {mode}": (DHPFConfig(), DHPFObjective(name, bn_mode=mode)) for name in ("strong", "weak") for mode in BN_MODES}
+CASES |= {
+    "ours": (DHPFConfig(gate_power=1, revote=True), DHPFObjective(target_sigma=1.0, dropout=0.1)),
+    "weak, power 1": (DHPFConfig(gate_power=1), DHPFObjective("weak", dropout=0.1)),
+    "sigmoid": (DHPFConfig(gating="sigmoid"), DHPFObjective(l1=1.0)),
+    "all layers": (DHPFConfig(gating="none"), DHPFObjective()),
+    "without transform": (DHPFConfig(transform=False), DHPFObjective()),
+    "without Hough": (DHPFConfig(hough="none"), DHPFObjective()),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_step_is_that_of_the_cpu(empty_backbone: ResNet, pairs: list[TrainingPair], name: str) -> None:
+    """But for rounding: on the CPU, parts are compiled."""
+    loss, gradients = taken(make_learner(empty_backbone, *CASES[name]), pairs)
+    with stand_in():
+        found, theirs = taken(there(empty_backbone, *CASES[name]), pairs)
+    assert found == pytest.approx(loss, rel=1e-5)
+    assert theirs.keys() == gradients.keys()
+    for key, gradient in gradients.items():
+        assert (theirs[key] - gradient).norm() <= 2e-4 * gradient.norm() + 1e-7, key
+
+
+def test_points_on_the_device(empty_backbone: ResNet, pairs: list[TrainingPair]) -> None:
+    """Whoever makes batches may put all of it there."""
+    case = CASES["ours"]
+    loss, _ = taken(make_learner(empty_backbone, *case), pairs)
+    with stand_in():
+        moved = [
+            TrainingPair(on(pair.source), on(pair.target), pair.source_points.to(DEVICE), pair.target_points.to(DEVICE))
+            for pair in pairs
+        ]
+        found, _ = taken(there(empty_backbone, *case), moved)
+    assert found == pytest.approx(loss, rel=1e-5)
+
+
+def on(features: Features) -> Features:
+    blocks, pooled = ({n: t.to(DEVICE) for n, t in part.items()} for part in (features.blocks, features.pooled))
+    return Features(blocks, pooled, features.grid)
+
+
+@pytest.mark.parametrize("init", DHPF.inits)
+def test_initial_weights_are_those_of_the_cpu(
+    empty_backbone: ResNet, pairs: list[TrainingPair], init: str
+) -> None:
+    states = []
+    with stand_in():
+        for learner in (make_learner(empty_backbone), there(empty_backbone, DHPFConfig(), DHPFObjective())):
+            samples = [pair.source for pair in pairs]
+            learner.method.prepare(samples, torch.Generator().manual_seed(1), init)
+            states.append({key: value.cpu() for key, value in learner.method.head().state_dict().items()})
+    for key, value in states[0].items():
+        torch.testing.assert_close(states[1][key], value, rtol=1e-5, atol=1e-6, msg=key)
+
+
+def test_processes_reduce_on_the_device(
+    empty_backbone: ResNet, pairs: list[TrainingPair], one_process: None
+) -> None:
+    with stand_in():
+        assert type(sum_over_processes(ten().to(DEVICE))) is Elsewhere
+        with pytest.raises(WrongDeviceError, match="tensors of the CPU are reduced"):
+            sum_over_processes(ten())  # which NCCL does not do
+        for mode in BN_MODES:
+            for name in ("strong", "weak"):
+                learner = there(empty_backbone, *CASES[f"{name}, {mode}"])
+                optimiser = torch.optim.AdamW(learner.method.head().parameters())
+                together = DistributedDataParallel(Losses(*learner), find_unused_parameters=True)
+                alone = Losses(*make_learner(empty_backbone, *CASES[f"{name}, {mode}"]))
+                terms = training_step(together, as_batch(pairs), optimiser)
+                assert terms["loss"] == pytest.approx(alone(as_batch(pairs))[0].item(), rel=1e-5)
+
+
+def brief(small: MakeConfig, **run: Any) -> Config:
+    """Two steps and their validation."""
+    head = {"gate_power": 1, "revote": True}
+    return small(run={"epochs": 1, **run}, data={"per_epoch": 4}, head=head)
+
+
+def history(out: Path) -> dict[str, float]:
+    (found,) = json.loads((out / "history.json").read_text())
+    return dict(found)
+
+
+def test_a_whole_training(
+    small: MakeConfig, features: Path, tmp_path: Path, elsewhere: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From a recipe to heads that work on the CPU, without an interruption and with one."""
+    config = brief(small, device=str(DEVICE))
+    loop.train(config, tmp_path / "whole", features=features)
+    steps = itertools.count()
+
+    def interrupted(*arguments: Any) -> dict[str, float]:
+        if next(steps) == 1:
+            raise KeyboardInterrupt
+        return training_step(*arguments)
+
+    monkeypatch.setattr(loop, "training_step", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        loop.train(config, tmp_path / "parts", features=features)
+    loop.train(config, tmp_path / "parts", resume=True, features=features)
+    assert history(tmp_path / "parts") == history(tmp_path / "whole")
+    heads = [load_head(tmp_path / name / "best.safetensors").head().state_dict() for name in ("parts", "whole")]
+    assert heads[0].keys() == heads[1].keys()
+    assert all(torch.equal(value, heads[1][key]) for key, value in heads[0].items())
+
+
+def test_a_training_is_that_of_the_cpu(
+    small: MakeConfig, features: Path, tmp_path: Path, elsewhere: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for device in (str(DEVICE), "cpu"):
+        loop.train(brief(small, device=device), tmp_path / device, features=features)
+    there, here = (history(tmp_path / device) for device in (str(DEVICE), "cpu"))
+    assert there.keys() == here.keys()
+    for key in ("loss", "match", "select", "layers", "val layers"):
+        assert there[key] == pytest.approx(here[key], rel=1e-2), key  # where a maximum is a tie, all may differ
+
+
+def channels_of_the_cpu(method: DHPF, layer: int, *_: object) -> torch.Tensor:
+    return torch.ones(method.transforms[layer].get_parameter("0.weight").shape[0])
+
+
+MISPLACED: dict[str, tuple[object, str, Callable[..., Any]]] = {
+    "features": (dhpf_training, "_stacked", lambda blocks, device: torch.stack([*blocks]).float()),
+    "features in validation": (validate, "_on", lambda features, device: features),
+    "channels that are left out": (dhpf_training, "_kept_channels", channels_of_the_cpu),
+    "noise": (dhpf_training, "gumbel_noise", lambda shape, generator: torch.rand(shape, device=DEVICE, generator=generator)),
+}
+
+
+@pytest.mark.parametrize("name", MISPLACED)
+def test_a_misplaced_tensor_stops_a_training(
+    small: MakeConfig,
+    features: Path,
+    tmp_path: Path,
+    elsewhere: None,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+) -> None:
+    monkeypatch.setattr(*MISPLACED[name])
+    with pytest.raises(WrongDeviceError):
+        loop.train(brief(small, device=str(DEVICE)), tmp_path, features=features)
