@@ -1,9 +1,9 @@
 """A stand-in for a GPU: tensors that are held by the CPU, and refuse what a GPU would refuse.
 
 An :class:`Elsewhere` reports another device. As on CUDA, it does not mix with tensors of the CPU, single
-numbers and indices apart; random numbers for it do not come from a generator of the CPU; NumPy does not see
-it. ``to``, ``cpu``, ``copy_`` and ``item`` cross. :func:`stand_in` is where that holds: tensors made for or
-moved to :data:`DEVICE` are such.
+numbers and indices apart; its random numbers do not come from a generator of the CPU; NumPy does not see it.
+``to``, ``cpu``, ``copy_`` and ``item`` cross. Within :func:`stand_in`, tensors that are made for
+:data:`DEVICE` or moved there are such, and processes reduce no others.
 """
 
 from __future__ import annotations
@@ -103,14 +103,13 @@ def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     _check(func, args, leaves)
     outer = {id(leaf.held): leaf for leaf in elsewhere}
     inner_args, inner_kwargs = tree_map(lambda x: x.held if isinstance(x, Elsewhere) else x, (args, kwargs))
-    target = inner_kwargs.get("device")
     if made_there:
         inner_kwargs["device"] = torch.device("cpu")
     found = func(*inner_args, **inner_kwargs)
-    if func in CROSSING and isinstance(args[0], Elsewhere) and target is not None and not made_there:
-        return found.clone() if found is args[0].held else found
     if func is aten.copy_.default:
         return args[0]
+    if kwargs.get("device") is not None and not made_there:
+        return found  # for the CPU
 
     def wrap(value: Any) -> Any:
         if not isinstance(value, Tensor):
@@ -133,6 +132,6 @@ def _check(func: Any, args: Any, leaves: list[Any]) -> None:
     if func in INDEXING and isinstance(args[0], Elsewhere):
         allowed = {id(index) for index in args[1]}
     for leaf in leaves:
-        plain = isinstance(leaf, Tensor) and not isinstance(leaf, Elsewhere)
-        if plain and leaf.dim() > 0 and id(leaf) not in allowed:
+        ours = not isinstance(leaf, Tensor) or isinstance(leaf, Elsewhere)
+        if not ours and leaf.dim() > 0 and id(leaf) not in allowed:
             raise WrongDeviceError(f"{func}: a tensor of the CPU, {tuple(leaf.shape)}, with one on {DEVICE}")
