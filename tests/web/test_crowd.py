@@ -188,7 +188,7 @@ def test_busy(serve: Serve, quick: dhpf.Matcher) -> None:
         for answer in (*refusals, clicker.upload("source", png(60, 40))):
             refused(answer, 503, "busy with other photos; try again in a few seconds")
             assert int(answer.headers["Retry-After"]) > 0
-        assert clicker.send("POST", clicking, {"points": [[1, 1]]}).server_ms < 100
+        assert clicker.send("POST", clicking, {"points": [[1, 1]]}).status == 200
         asked.append(threads.submit(other.match, of_other))
         time.sleep(0.3)
         assert not asked[-1].done()  # it waits, and is not refused
