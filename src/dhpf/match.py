@@ -19,6 +19,7 @@ from .errors import InputError
 from .grid import Grid, Size, resize_points
 from .model.readout import Flow
 from .model.scores import MatchScores
+from .model.soft_matching import SoftScores
 from .points import Points, check_points
 
 STRIP = 2**20  # pixels that are computed at a time, so that a large photo needs little more than its result
@@ -35,7 +36,9 @@ class Match:
     model: str
     layers: tuple[int, ...] | None = None  # that were chosen; None where the method does not choose
     layer_probability: NDArray[np.float32] | None = None  # (L,) how sure each gate was to be on, with gates
-    match_scores: MatchScores | None = field(default=None, repr=False)  # for :meth:`scores`; not pickled
+    match_scores: MatchScores | SoftScores | None = field(
+        default=None, repr=False
+    )  # for :meth:`scores`; not pickled
 
     def transfer(self, points: ArrayLike) -> Points:
         """Move points of the source photo to the target photo.
@@ -59,14 +62,15 @@ class Match:
     @property
     def target_grid(self) -> Grid:
         """The grid of :meth:`scores`."""
-        return self._kept_scores().correlation.grid_b
+        return self._kept_scores().grid
 
     def scores(self, point: ArrayLike) -> NDArray[np.float32]:
         """How well every cell of the target's grid fits one point of the source, in [0, 1].
 
         It is the filtered confidence (after Hough voting and the mutual filter) of the cells that
-        :meth:`transfer` averages over, averaged, on the scale of :attr:`confidence`. Where a cell lies says
-        :attr:`target_grid`, in pixels of the network's input.
+        :meth:`transfer` averages over, averaged, on the scale of :attr:`confidence`; of models that match by
+        probabilities, the probability. Where a cell lies says :attr:`target_grid`, in pixels of the network's
+        input.
 
         Parameters
         ----------
@@ -85,7 +89,7 @@ class Match:
         scores: NDArray[np.float32] = self._kept_scores().of_cells(cells).float().cpu().numpy()
         return scores
 
-    def _kept_scores(self) -> MatchScores:
+    def _kept_scores(self) -> MatchScores | SoftScores:
         if self.match_scores is None:
             raise InputError(
                 f"this match holds no scores: {self.model} gives none, or it was made without, or saved and "

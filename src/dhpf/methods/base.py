@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from ..backbones.base import Backbone, Features, extract
 from ..model.readout import Flow
 from ..model.scores import MatchScores
+from ..model.soft_matching import SoftScores
 
 
 class Matches(NamedTuple):
@@ -21,7 +22,7 @@ class Matches(NamedTuple):
     flow: Flow
     layers: tuple[int, ...] | None = None  # that were chosen; None where a method does not choose
     layer_probability: Tensor | None = None  # (L,) how sure each gate was to be on, where there are gates
-    scores: MatchScores | None = None  # of all matches, where the method keeps them
+    scores: MatchScores | SoftScores | None = None  # of all matches, where the method keeps them
 
 
 class TrainingPair(NamedTuple):

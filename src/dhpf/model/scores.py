@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ..grid import Grid
 from .correlation import Correlation
 from .hough import Votes
 from .mutual import TINY, mutual_filter
@@ -23,6 +24,11 @@ class MatchScores:
     correlation: Correlation
     votes: Votes
     column_maxima: Tensor  # (N',) of p(m_a) times votes
+
+    @property
+    def grid(self) -> Grid:
+        """The target's."""
+        return self.correlation.grid_b
 
     @property
     def nbytes(self) -> int:
