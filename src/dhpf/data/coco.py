@@ -111,6 +111,11 @@ class CocoKeypoints(PairDataset):
             for name, (a, b) in zip(ids, pairs, strict=True)
         )
 
+    def files(self) -> Iterator[Path]:
+        """The annotation file and the images."""
+        yield self.file
+        yield from super().files()
+
     def annotation(self, index: int) -> Annotation:
         """The keypoints that both objects show, with their names, and the objects' boxes."""
         a, b = (self._objects[position] for position in self._pairs[index])
