@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import redirect_stdout
 from inspect import signature
 from io import StringIO
+from itertools import chain
 from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
@@ -83,8 +84,8 @@ def predict(
       torchrun --nproc-per-node 2 --no-python dhpf predict --dataset pf-pascal --root PF-PASCAL --out p.npz
     """
     sides = parse_size(size) if size else None
-    check_outputs((out,), (Path(model) if model else None, backbone, root))
     pairs = _open(dataset, root, split, layout)
+    check_outputs((out,), chain((Path(model) if model else None, backbone), pairs.files()))
 
     from ..evaluate.predict import predict as predict_pairs
     from ..matcher import load
@@ -144,8 +145,8 @@ def evaluate(
     options = dict(locals())
     find_dataset(dataset)
     direction = protocol_for(dataset, protocol, change).direction  # errors before hours of work, not after
-    inputs = (Path(model) if model else None, backbone, train_list, root)
-    check_outputs((out, json, csv, markdown, html), inputs)
+    inputs = (Path(model) if model else None, backbone, train_list)
+    check_outputs((out, json, csv, markdown, html), chain(inputs, _files(dataset, root, split, layout)))
 
     from ..processes import rank_and_world_size
 
@@ -196,9 +197,9 @@ def beam_search(
     """
     find_dataset(dataset)
     rules = protocol_for(dataset, protocol, change)
-    check_outputs([json], [root, backbone])
     sides = parse_size(size) if size else None
     pairs = _open(dataset, root, split, layout)
+    check_outputs([json], chain([backbone], pairs.files()))
     others = _open(dataset, root, exclude_pairs_of, layout) if exclude_pairs_of else None
 
     from ..evaluate.layer_search import search_layers
@@ -231,6 +232,11 @@ def _show_step(step: Step) -> None:
     typer.echo(f"{len(step.beam[0].layers)} layers, {step.tried} sets tried:")
     for layers, pck in step.beam:
         typer.echo(f"{pck:8.2f}  {layers}")
+
+
+def _files(dataset: str, root: Path, split: str, layout: str | None) -> Iterator[Path]:
+    """Those of a data set, which is opened when they are asked for."""
+    yield from _open(dataset, root, split, layout).files()
 
 
 def _open(dataset: str, root: Path, split: str, layout: str | None) -> PairDataset:
