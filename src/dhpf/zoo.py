@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 MODELS = Path(__file__).parent / "assets" / "models"
 DEFAULT_MODEL = "resnet50-strong-wide"
 UNTRAINED = "hpf-resnet50"  # what a search for other fixed layers begins with
-FOLDER = "folder:"  # how a recipe names a folder of images to train on
 
 
 @dataclass(frozen=True)
@@ -218,16 +217,19 @@ def _without_machine(recipe: Any, head: Path) -> dict[str, Any]:
     """Where the data lay, and how large the disk was, is nobody's business."""
     try:
         model, data, run = (dict(recipe[section]) for section in ("model", "data", "run"))
-        for key in ("train", "validate", "exclude"):
-            data[key] = [
-                FOLDER + Path(n[len(FOLDER) :]).name if n.startswith(FOLDER) else n for n in data[key]
-            ]
+        for key in ("train", "validate", "exclude", "exclude_images"):
+            data[key] = [_without_folders(name) for name in data.get(key, ())]
         model["start"] = Path(model["start"]).name
         data.pop("root", None)
         run.pop("cache_gb", None)
         return {**recipe, "model": model, "data": data, "run": run}
     except (AttributeError, KeyError, TypeError, ValueError):
         raise InputError(f"{head}: its recipe is not one of 'dhpf train'; train it again") from None
+
+
+def _without_folders(name: str) -> str:
+    kind, colon, path = name.partition(":")
+    return kind + colon + Path(path).name if colon and Path(path).is_absolute() else name
 
 
 def record_figures(card: Path, key: str, figures: Mapping[str, Any]) -> None:

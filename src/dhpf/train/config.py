@@ -34,6 +34,7 @@ class DataConfig:
     train: tuple[str, ...] = ("pf-pascal/val",)
     validate: tuple[str, ...] = ()  # data set/split of their own, beside what is held out
     exclude: tuple[str, ...] = ("pf-pascal/test",)  # pairs of these are never trained on or validated on
+    exclude_images: tuple[str, ...] = ()  # no image of these is ever trained on
     holdout: float = 0.2  # fraction of the groups of connected pairs that is kept for validation
     holdout_images: int = 0  # instead, where pairs are connected or holdout is 0: images of each category
     per_epoch: int = 0  # pairs drawn from each data set in an epoch; 0: all

@@ -99,15 +99,18 @@ def open_sources(config: DataConfig, seed: int, needs_points: bool) -> Sources:
     listed_in = [name.removeprefix(PSEUDO) for name in config.train]
     datasets = {name: _open(name, config) for name in dict.fromkeys((*listed_in, *config.validate))}
     exclude = [_open(name, config) for name in config.exclude if _matters(name, datasets)]
-    names = ImageNames((*datasets.values(), *exclude))
+    foreign = [_open(name, config) for name in config.exclude_images]
+    names = ImageNames((*datasets.values(), *exclude, *foreign))
     excluded = names.of_all(exclude)
+    barred = frozenset().union(*names.of_all(foreign))
     train: dict[str, Subset] = {}
     held_out: list[Subset] = []
     left_out = 0
     for name in dict.fromkeys(listed_in):
         listed = _distinct(datasets[name], names, excluded)
+        listed = listed.take(k for k, e in enumerate(listed.entries) if not names.of(e) & barred)
         if not len(listed):
-            raise InputError(f"data.train: {name} has no pair that is not excluded by data.exclude")
+            raise InputError(f"data.train: data.exclude and data.exclude_images leave no pair of {name}")
         useful = listed.with_points() if needs_points else listed
         if not len(useful):
             raise InputError(
