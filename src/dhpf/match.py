@@ -18,8 +18,7 @@ from PIL import Image
 from .errors import InputError
 from .grid import Grid, Size, resize_points
 from .model.readout import Flow
-from .model.scores import MatchScores
-from .model.soft_matching import SoftScores
+from .model.scores import Scores
 from .points import Points, check_points
 
 STRIP = 2**20  # pixels that are computed at a time, so that a large photo needs little more than its result
@@ -36,9 +35,8 @@ class Match:
     model: str
     layers: tuple[int, ...] | None = None  # that were chosen; None where the method does not choose
     layer_probability: NDArray[np.float32] | None = None  # (L,) how sure each gate was to be on, with gates
-    match_scores: MatchScores | SoftScores | None = field(
-        default=None, repr=False
-    )  # for :meth:`scores`; not pickled
+    match_scores: Scores | None = field(default=None, repr=False)  # for :meth:`scores`; not pickled
+    flipped: bool = False  # matched with the mirrored target, of which the model was surer
 
     def transfer(self, points: ArrayLike) -> Points:
         """Move points of the source photo to the target photo.
@@ -89,7 +87,7 @@ class Match:
         scores: NDArray[np.float32] = self._kept_scores().of_cells(cells).float().cpu().numpy()
         return scores
 
-    def _kept_scores(self) -> MatchScores | SoftScores:
+    def _kept_scores(self) -> Scores:
         if self.match_scores is None:
             raise InputError(
                 f"this match holds no scores: {self.model} gives none, or it was made without, or saved and "
@@ -181,6 +179,7 @@ class Match:
             "source_size": list(self.source.size),
             "target_size": list(self.target.size),
             "input_size": list(self.size),
+            "flipped": self.flipped,
             "source_points": np.round(given, 3).tolist(),
             "target_points": np.round(self.transfer(given), 3).tolist(),
             "confidence": np.round(self.confidence_at(given), 6).tolist(),

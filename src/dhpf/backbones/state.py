@@ -20,6 +20,7 @@ from ..errors import InputError
 SLACK = 2**28  # bytes that a file may have beyond the weights: a classifier, what trainers add
 BYTES_PER_WEIGHT = 16  # float32 with two moments of an optimiser
 INT8, SCALE = 127, ".scale"  # the largest value of 8 bits, and where its size is kept
+TINY = 1e-30  # of a channel that is all zero
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 # All that a dictionary of tensors needs. Torch allows more, of which some takes memory without bound.
 PLAIN = re.compile(
@@ -49,7 +50,7 @@ def quantised(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
         if value.ndim < 2 or value.shape[0] == 1:  # vectors, and embeddings that are added, not multiplied
             small[key] = value.half() if value.ndim > 1 else value.float()
             continue
-        scale = value.float().flatten(1).abs().amax(1) / INT8
+        scale = (value.float().flatten(1).abs().amax(1) / INT8).clamp_min(TINY)
         small[key] = (value.float() / scale.view(-1, *[1] * (value.ndim - 1))).round().to(torch.int8)
         small[key + SCALE] = scale
     return small

@@ -135,5 +135,5 @@ def _window(sigma: float, dtype: torch.dtype, device: torch.device) -> tuple[Ten
     rows, columns = (
         part.flatten() for part in torch.meshgrid([torch.arange(-reach, reach + 1)] * 2, indexing="ij")
     )
-    kernel = (-(rows.square() + columns.square()) / (2 * sigma**2)).exp()
+    kernel = (-(rows.square() + columns.square()).double() / (2 * sigma**2)).exp()
     return rows.to(device), columns.to(device), kernel.to(device, dtype)
