@@ -45,14 +45,18 @@ def literal_scores(a: Tensor, b: Tensor, matching: SoftMatching) -> Tensor:
             both = math.exp(value) / total * math.exp(value - columns[t])
             voters.append((t // 3 - cell // 4, t % 3 - cell % 4, both))
 
-    def votes(dy: float, dx: float) -> float:
-        near = [gaussian(torch.tensor([(dy - y) / side, (dx - x) / side])).prod() * v for y, x, v in voters]
-        return float(sum(near))
+    def votes(dy: int, dx: int) -> float:
+        distances = torch.tensor(
+            [[(dy - y) / side, (dx - x) / side] for y, x, _ in voters], dtype=torch.float64
+        )
+        return float(
+            gaussian(distances).prod(1) @ torch.tensor([v for _, _, v in voters], dtype=torch.float64)
+        )
 
-    highest = max(votes(dy, dx) for dy in range(-2, 4) for dx in range(-3, 3))
+    table = {(dy, dx): votes(dy, dx) for dy in range(-2, 4) for dx in range(-3, 3)}
 
     def log_vote(y: int, x: int, t: int) -> float:
-        return math.log(max(votes(t // 3 - y, t % 3 - x) / highest, 1e-6))
+        return math.log(max(table[t // 3 - y, t % 3 - x] / max(table.values()), 1e-6))
 
     scores = torch.zeros(35, 12, dtype=torch.float64)
     for row in range(5):
