@@ -25,10 +25,9 @@ from torch import Tensor
 from ..grid import Grid
 from .correlation import Correlation, corners
 from .hough import Votes, hough_space, offset_windows
-from .readout import Flow
+from .readout import NEAREST, Flow
 
 LEAST_VOTE = 1e-6  # of the highest: what no match votes for is not ruled out
-REACH = 0.5  # strides: a point moves as its nearest cell, since neighbours may belong to other objects
 WINDOW = 2.5  # deviations of the kernel, beyond which it is nothing
 
 
@@ -106,7 +105,7 @@ def soft_match(correlation: Correlation, small: Grid, matching: SoftMatching) ->
     landed, confidence = kernel_soft_argmax(rows, grid_b, matching.sigma)
     where = landed.double().cpu().numpy().reshape(*grid_a.shape, 2)
     sure = confidence.double().cpu().clamp(0, 1).numpy().reshape(grid_a.shape)
-    return Flow(where - grid_a.centres(), sure, grid_a, REACH), scores
+    return Flow(where - grid_a.centres(), sure, grid_a, NEAREST), scores
 
 
 def kernel_soft_argmax(scores: Tensor, grid: Grid, sigma: float) -> tuple[Tensor, Tensor]:
