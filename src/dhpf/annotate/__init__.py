@@ -1,0 +1,1 @@
+"""Carry the labels of a few images to all others."""
