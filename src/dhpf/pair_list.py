@@ -66,13 +66,19 @@ def by_locality(jobs: Sequence[Job]) -> list[Job]:
     return sorted(jobs, key=place)
 
 
-def _from_folder(folder: Path) -> PairList:
+def list_photos(folder: Path) -> tuple[list[Path], int]:
+    """The photos of a folder, in order, and how many of its files are none."""
     files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
     photos = [path for path in files if path.suffix.lower() in PHOTOS]
+    return photos, len(files) - len(photos)
+
+
+def _from_folder(folder: Path) -> PairList:
+    photos, ignored = list_photos(folder)
     if len(photos) < 2:
         raise InputError(f"{folder} holds {len(photos)} photos; wanted at least two")
     jobs = (Job(index, *pair) for index, pair in enumerate(itertools.combinations(photos, 2)))
-    return PairList(tuple(jobs), ignored=len(files) - len(photos))
+    return PairList(tuple(jobs), ignored)
 
 
 def _from_csv(pairs: Path) -> PairList:
