@@ -28,8 +28,9 @@ import numpy as np
 from benchmarks.record import save_result
 from dhpf.annotate.annotations import Annotations
 from dhpf.annotate.photos import Place, Reference, references_of
-from dhpf.annotate.transfer import Annotator
-from dhpf.matcher import Matcher, load
+from dhpf.annotate.transfer import Annotator, View, see
+from dhpf.feature_cache import FeatureCache
+from dhpf.matcher import ImageFeatures, Matcher, load
 
 CATEGORIES = ("aeroplane", "bicycle", "car", "cat", "horse")
 COUNTS = (1, 2, 4, 8)
@@ -81,9 +82,10 @@ def accuracy(annotations: Annotations, data: Path, matcher: Matcher, seed: int, 
     for category in CATEGORIES:
         objects = draw(annotations, data, category, seed)
         references, held_out = objects[: COUNTS[-1]], objects[COUNTS[-1] :][:limit]
-        row = {"held out": len(held_out)}
+        seen: FeatureCache[View, ImageFeatures] = FeatureCache(lambda view: see(matcher, view), 2**31)
+        row: dict[str, float] = {"held out": len(held_out)}
         for count in COUNTS:
-            annotator = Annotator(matcher, references[:count])
+            annotator = Annotator(matcher, references[:count], features=seen.get)
             right = np.concatenate([judge(annotator, one) for one in held_out])
             row[str(count)] = round(100 * float(right.mean()), 1)
         table[category] = row

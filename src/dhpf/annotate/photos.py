@@ -6,18 +6,17 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple
+
+import numpy as np
 
 from ..errors import InputError
 from ..images import read_size
-from ..pair_list import list_photos
-from .annotations import AnnotatedImage, Annotations, Floats, LabelledObject
-from .formats import read_annotations
-
-if TYPE_CHECKING:
-    import os
-
-    PathLike: TypeAlias = "str | os.PathLike[str]"
+from ..pair_list import PHOTOS, list_photos
+from ..points import parse_points
+from .annotations import VISIBLE, AnnotatedImage, Annotations, Category, Floats, LabelledObject
+from .formats import is_annotation_file, read_annotations
+from .photo_points import read_photo_points
 
 UPLOAD = re.compile(r"^[0-9a-f]{8}-")  # what Label Studio puts before the name of an upload
 
@@ -73,10 +72,39 @@ def photo_folders(file: Path, images: Path | None) -> list[Path]:
     return [file.parent] if images is None else [images]
 
 
-def read_references(file: Path, images: Path | None = None) -> tuple[Annotations, list[Reference]]:
-    """The annotated objects of a file, with their photos."""
+def read_references(
+    file: Path, images: Path | None = None, points: Path | str | None = None
+) -> tuple[Annotations, list[Reference]]:
+    """The annotated objects of a file, with their photos; or of a photo, the given points."""
+    if points is not None:
+        annotations = annotations_of_points(file, points)
+        return annotations, references_of(annotations, [file.parent], str(points))
+    if file.suffix.lower() in PHOTOS:
+        raise InputError(
+            f"{file} is a photo; give its keypoints with --points, or an annotation file instead"
+        )
     annotations = read_annotations(file)
     return annotations, references_of(annotations, photo_folders(file, images), str(file))
+
+
+def annotations_of_points(photo: Path, points: Path | str) -> Annotations:
+    """A photo with points as the keypoints of an object; an annotation file may say more about the photo."""
+    size = read_size(photo)
+    if not parse_points(str(points)) and is_annotation_file(Path(points)):
+        annotations = read_annotations(Path(points))
+        images = tuple(
+            replace(image, file_name=photo.name)
+            for image in annotations
+            if Path(image.file_name).name == photo.name or len(annotations) == 1
+        )
+        if not images:
+            raise InputError(f"{points} does not name {photo.name}; wanted its annotation")
+        return replace(annotations, images=images)
+    marked, names = read_photo_points(points, photo)
+    numbers = tuple(str(number) for number in range(1, len(marked) + 1))
+    category = Category("object", numbers if names is None else names)
+    one = LabelledObject(category, np.array([[*point, VISIBLE] for point in marked]))
+    return Annotations((category,), (AnnotatedImage(photo.name, size, (one,)),))
 
 
 def references_of(

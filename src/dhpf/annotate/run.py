@@ -57,9 +57,11 @@ class Done:
     failed: tuple[str, ...]  # one line a photo
 
 
-def read_job(references: Path, photos: Path, images: Path | None = None) -> Job:
-    """What annotation files and folders ask for."""
-    annotations, found = read_references(references, images)
+def read_job(
+    references: Path, photos: Path, images: Path | None = None, points: str | Path | None = None
+) -> Job:
+    """What annotation files and folders ask for; with points, the reference is a photo."""
+    annotations, found = read_references(references, images, points)
     names = list(dict.fromkeys(reference.object.category.name for reference in found))
     return Job(annotations.categories, tuple(found), read_targets(photos, images, names), annotations.notes)
 
@@ -68,6 +70,7 @@ def annotate(
     references: str | os.PathLike[str],
     photos: str | os.PathLike[str],
     *,
+    points: str | os.PathLike[str] | None = None,
     images: str | os.PathLike[str] | None = None,
     matcher: Matcher | None = None,
     votes: int = MOST_VOTES,
@@ -78,9 +81,11 @@ def annotate(
     Parameters
     ----------
     references
-        An annotation file (COCO, CVAT, Label Studio, DeepLabCut, plain JSON or CSV).
+        An annotation file (COCO, CVAT, Label Studio, DeepLabCut, plain JSON or CSV); or a photo.
     photos
         A folder of photos; or an annotation file, whose boxes say where the objects are.
+    points
+        Of the photo, if it is one: a file, or text as "76,136 90,140".
     images
         The folder of the photos that annotation files name; by default they are beside the files.
     matcher
@@ -90,15 +95,18 @@ def annotate(
     min_confidence
         Keypoints whose score is lower are absent.
     """
+    check_confidence(min_confidence)
+    folder = None if images is None else Path(images)
+    job = read_job(Path(references), Path(photos), folder, None if points is None else str(points))
     if matcher is None:
         from ..matcher import load
 
         matcher = load()
-    job = read_job(Path(references), Path(photos), None if images is None else Path(images))
     done = run(job, Annotator(matcher, job.references, votes))
     if done.failed:
         raise InputError(f"{len(done.failed)} photos failed, the first: {done.failed[0]}")
-    return confident(done.annotations, min_confidence)
+    found = replace(done.annotations, notes=(*job.notes, *job.targets.notes))
+    return confident(found, min_confidence)
 
 
 def run(
@@ -152,10 +160,15 @@ def run(
     return Done(complete[0], len(mine) - kept - len(failed), kept, tuple(failed))
 
 
+def check_confidence(least: float) -> None:
+    """Raise unless it can be one."""
+    if not 0 <= least <= 1:
+        raise InputError(f"a least confidence of {least:g} was asked for; wanted 0 to 1")
+
+
 def confident(annotations: Annotations, least: float) -> Annotations:
     """The same, keypoints with a lower score absent; their scores stay."""
-    if not 0 <= least <= 1:
-        raise InputError(f"a confidence of {least:g} was asked for; wanted 0 to 1")
+    check_confidence(least)
     images = tuple(
         replace(image, objects=tuple(_confident(one, least) for one in image.objects))
         for image in annotations

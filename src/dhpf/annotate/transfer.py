@@ -21,6 +21,8 @@ from .annotations import ABSENT, HIDDEN, VISIBLE, Floats, LabelledObject
 from .photos import WHOLE, Place, Reference
 
 if TYPE_CHECKING:
+    from PIL import Image
+
     from ..matcher import ImageFeatures, Matcher
 
 MOST_VOTES = 4  # references that vote on an object, by default
@@ -131,10 +133,15 @@ class Annotator:
         )
 
 
+def crop(view: View) -> Image.Image:
+    """The pixels of a view."""
+    image = read_image(view.path)
+    return image if view.region is None else image.crop(view.region)
+
+
 def see(matcher: Matcher, view: View) -> ImageFeatures:
     """The features of a view."""
-    image = read_image(view.path)
-    return matcher.features(image if view.region is None else image.crop(view.region), str(view.path))
+    return matcher.features(crop(view), str(view.path))
 
 
 def describe(seen: ImageFeatures) -> Floats:

@@ -101,10 +101,11 @@ def _kind_of_json(text: str, path: Path) -> str:
 
 
 def _names_images(content: Any) -> bool:
-    """A plain file of images, not of points: {"photo.jpg": [...]}, where points are numbers."""
-    return isinstance(content, dict) and all(
-        isinstance(value, list) and all(isinstance(one, dict) for one in value) for value in content.values()
-    )
+    """A plain file of images and their objects, not of points."""
+    fields = {"category", "box", "polygons", "keypoints"}
+    values = content.values() if isinstance(content, dict) else []
+    objects = [one for value in values if isinstance(value, list) for one in value]
+    return bool(objects) and all(isinstance(one, dict) and one.keys() <= fields for one in objects)
 
 
 def _module(format: str) -> Any:

@@ -22,7 +22,7 @@ from ..outlines import outlines
 from .records import EVERYTHING, MOST_BYTES, Draft, Notes, Point, at
 
 Element = ElementTree.Element
-HOLDS = EVERYTHING - {"scores", "absent scores", "origin", "skeletons"}
+HOLDS = EVERYTHING - {"scores", "skeletons"}
 SHAPES = ("box", "polygon", "mask", "skeleton", "points")
 
 
