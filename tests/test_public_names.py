@@ -25,11 +25,12 @@ ROWS = (
     ("zoo",),
     ("match",),
     ("matcher",),
-    ("outputs", "many"),
+    ("outputs",),
     ("data",),
     ("evaluate",),
     ("train",),
-    ("analysis", "viz"),
+    ("analysis", "viz", "annotate"),
+    ("many",),
     ("cli", "web"),
     ("__init__", "__main__"),
 )
@@ -39,9 +40,11 @@ EXCEPTIONS = {("match", "viz")}
 
 
 def test_public_names() -> None:
-    assert dhpf.__all__ == ["ImageFeatures", "InputError", "Match", "Matcher", "load", "sample"]
-    for name in dhpf.__all__:
-        assert getattr(dhpf, name).__name__ == name
+    names = ["Annotations", "ImageFeatures", "InputError", "Match", "Matcher", "annotate", "load", "sample"]
+    assert dhpf.__all__ == names
+    for name in names:
+        assert callable(getattr(dhpf, name))
+        assert getattr(dhpf, name).__name__.rpartition(".")[2] == name  # annotate is a package, too
         assert getattr(dhpf, name).__doc__
         assert name in dir(dhpf)
     with pytest.raises(AttributeError, match=r"module 'dhpf' has no attribute 'lode'"):
@@ -49,7 +52,7 @@ def test_public_names() -> None:
 
 
 def test_public_methods_are_documented() -> None:
-    for kind in (dhpf.ImageFeatures, dhpf.Match, dhpf.Matcher):
+    for kind in (dhpf.Annotations, dhpf.ImageFeatures, dhpf.Match, dhpf.Matcher):
         for name, member in vars(kind).items():
             if not name.startswith("_") and (
                 callable(member) or hasattr(member, "fget") or hasattr(member, "func")

@@ -12,15 +12,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .annotate.annotations import Annotations
+    from .annotate.run import annotate
     from .errors import InputError
     from .match import Match
     from .matcher import ImageFeatures, Matcher, load
     from .samples import sample
 
 __version__ = "0.1.0"
-__all__ = ["ImageFeatures", "InputError", "Match", "Matcher", "load", "sample"]
+__all__ = ["Annotations", "ImageFeatures", "InputError", "Match", "Matcher", "annotate", "load", "sample"]
 
 _HOME = {
+    "Annotations": "annotate.annotations",
+    "annotate": "annotate.run",
     "ImageFeatures": "matcher",
     "InputError": "errors",
     "Match": "match",

@@ -8,13 +8,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from .annotate.photo_points import read_photo_points
 from .errors import InputError
 from .feature_cache import FeatureCache
 from .files import check_outputs, read_json, sha256, write_atomically, write_together
 from .matcher import Matcher
 from .outputs import Outputs
-from .pair_list import by_locality, read_jobs
-from .points import read_points
+from .pair_list import by_locality, one_to_many, read_jobs
 from .processes import rank_and_world_size, wait_for_others
 from .progress import shown
 
@@ -27,6 +27,7 @@ class Wanted:
     flow: bool = False
     warp: bool = False
     style: str = "lines"  # of what is drawn
+    csv: bool = False
 
     def outputs(self, stem: Path) -> Outputs:
         """The files of a pair."""
@@ -36,6 +37,7 @@ class Wanted:
             flow=Path(f"{stem}.npz") if self.flow else None,
             warp=Path(f"{stem}_warp.png") if self.warp else None,
             style=self.style,
+            csv=Path(f"{stem}.csv") if self.csv else None,
         )
 
 
@@ -49,7 +51,15 @@ class Done:
     ignored: int  # files of the folder that are not images
 
 
-def match_many(matcher: Matcher, pairs: Path, folder: Path, wanted: Wanted, cache_bytes: int) -> Done:
+def match_many(
+    matcher: Matcher,
+    pairs: Path,
+    folder: Path,
+    wanted: Wanted,
+    cache_bytes: int,
+    others: Path | None = None,
+    points: Path | str | None = None,
+) -> Done:
     """Match all pairs of a list or a folder that are not finished yet.
 
     Under torchrun, this process takes its part. A pair that cannot be matched (a damaged image, say) is
@@ -58,17 +68,22 @@ def match_many(matcher: Matcher, pairs: Path, folder: Path, wanted: Wanted, cach
     Parameters
     ----------
     pairs
-        A CSV file with columns source, target and perhaps points; or a folder, for all pairs of its images.
+        A CSV file with columns source, target and perhaps points; a folder, for all pairs of its images; or,
+        with ``others``, one image.
     folder
         For the results, and a record of what they depend on: the run goes on only with the same.
     cache_bytes
         Bound on the memory for features that may be used again.
+    others
+        A folder whose images that one image is matched with.
+    points
+        Of that one image: a file, or as they are typed.
     """
-    listed = read_jobs(pairs)
+    listed = read_jobs(pairs) if others is None else one_to_many(pairs, others, points)
     outputs = {job: wanted.outputs(folder / job.name) for job in listed.jobs}
     inputs = {path for job in listed.jobs for path in job.inputs}
     record = folder / "run.json"
-    _make_folder(folder, pairs)
+    _make_folder(folder, pairs if others is None else others)
     results = [path for files in outputs.values() for path in files.paths()]
     check_outputs([record, *results], inputs | ({pairs} if pairs.is_file() else set()))
 
@@ -91,10 +106,10 @@ def match_many(matcher: Matcher, pairs: Path, folder: Path, wanted: Wanted, cach
     failed = []
     for job in shown(left, "matching", len(left), hidden=rank > 0):
         try:
-            points = read_points(job.points) if job.points else None
+            marked, names = read_photo_points(job.points, job.source) if job.points else (None, None)
             match = matcher.match(cache.get(job.source), cache.get(job.target))
-            names = {"source": str(job.source), "target": str(job.target)}
-            files = outputs[job].render(match, points, names)
+            paths = {"source": str(job.source), "target": str(job.target)}
+            files = outputs[job].render(match, marked, paths, names=names)
         except InputError as error:
             failed.append(f"pair {job.index}: {error}")
         else:

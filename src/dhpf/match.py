@@ -5,7 +5,7 @@ H, W source photo  K points
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -143,6 +143,7 @@ class Match:
         *,
         truth: ArrayLike | None = None,
         threshold: float | None = None,
+        names: Sequence[str] | None = None,
     ) -> Image.Image:
         """A drawing of the match, about 480 pixels high; it can be read on light and dark photos, and with
         any kind of colour vision.
@@ -164,11 +165,13 @@ class Match:
             For "truth": where ``points`` belong, (K, 2), x then y, in pixels of the target photo.
         threshold
             For "truth": the allowed error in pixels of the target; by default a tenth of its longer side.
+        names
+            For "lines": what to call the points, instead of numbers.
         """
         from .viz.styles import draw_style
 
         given = None if points is None else check_points(points, self.source.size)
-        return draw_style(self, given, style, truth, threshold)
+        return draw_style(self, given, style, truth, threshold, names)
 
     def to_dict(self, points: ArrayLike | None = None) -> dict[str, Any]:
         """What ``--json`` writes: points, their matches and confidences, layers, model, image sizes."""

@@ -1,9 +1,11 @@
-"""What a match is written to: picture, JSON, flow, warp."""
+"""What a match is written to: picture, JSON, CSV, flow, warp."""
 
 from __future__ import annotations
 
+import csv
 import io
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,10 +39,13 @@ class Outputs:
     flow: Path | None = None
     warp: Path | None = None
     style: str = "lines"
+    csv: Path | None = None
 
     def paths(self) -> list[Path]:
         """The files asked for, in the order of writing: if the JSON is there, all are."""
-        return [path for path in (self.picture, self.warp, self.flow, self.json) if path is not None]
+        return [
+            path for path in (self.picture, self.warp, self.flow, self.csv, self.json) if path is not None
+        ]
 
     def check(self, *inputs: Path | None) -> None:
         """Raise before any work if a file cannot be written, or would replace one of the inputs."""
@@ -57,6 +62,7 @@ class Outputs:
         points: ArrayLike | None,
         extra: dict[str, Any] | None = None,
         truth: ArrayLike | None = None,
+        names: Sequence[str] | None = None,
     ) -> dict[Path, bytes]:
         """The content of everything that was asked for, for :func:`dhpf.files.write_together`.
 
@@ -68,23 +74,43 @@ class Outputs:
             More entries for the JSON file.
         truth
             Where the points belong, (K, 2), x then y, in pixels of the target image; for style "truth".
+        names
+            Of the points.
         """
-        described = {**match.to_dict(points), **(extra or {})}
+        named = {} if names is None else {"names": list(names)}
+        described = {**match.to_dict(points), **named, **(extra or {})}
         files: dict[Path, bytes] = {}
         if self.picture is not None:
-            files[self.picture] = _encoded(match.draw(points, self.style, truth=truth), self.picture)
+            files[self.picture] = _encoded(
+                match.draw(points, self.style, truth=truth, names=names), self.picture
+            )
         if self.warp is not None:
             files[self.warp] = _encoded(match.warp(points), self.warp)
         if self.flow is not None:
             arrays = io.BytesIO()
             np.savez_compressed(arrays, flow=match.flow, confidence=match.confidence)
             files[self.flow] = arrays.getvalue()
+        if self.csv is not None:
+            files[self.csv] = _table(described).encode()
         if self.json is not None:
             try:
                 files[self.json] = (json.dumps(described, indent=1, allow_nan=False) + "\n").encode()
             except ValueError:
                 raise InputError(f"{match.model} found NaN or infinity: its weights are of no use") from None
         return files
+
+
+def _table(described: dict[str, Any]) -> str:
+    """A row a point."""
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(["name", "source_x", "source_y", "target_x", "target_y", "confidence"])
+    count = len(described["source_points"])
+    names = described.get("names", range(1, count + 1))
+    columns = (described[key] for key in ("source_points", "target_points", "confidence"))
+    for name, source, target, confidence in zip(names, *columns, strict=True):
+        table.writerow([name, *source, *target, confidence])
+    return text.getvalue()
 
 
 def _encoded(picture: Image.Image, path: Path) -> bytes:

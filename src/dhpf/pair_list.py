@@ -1,4 +1,4 @@
-"""Which pairs to match: a list in a CSV file, or all pairs of a folder's photos."""
+"""Which pairs to match: a list in a CSV file, all pairs of a folder's photos, or one photo and all others."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from .errors import InputError
 from .files import read_text
+from .points import parse_points
 
 PHOTOS = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif"}
 NAME_LENGTH = 80  # of an image in the names of results; file systems end at 255 for all
@@ -23,7 +24,7 @@ class Job:
     index: int
     source: Path
     target: Path
-    points: Path | None = None
+    points: Path | str | None = None  # a file, or as they are typed
 
     @property
     def name(self) -> str:
@@ -33,7 +34,7 @@ class Job:
     @property
     def inputs(self) -> list[Path]:
         """The files that the pair's results depend on."""
-        return [path for path in (self.source, self.target, self.points) if path is not None]
+        return [path for path in (self.source, self.target, self.points) if isinstance(path, Path)]
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,18 @@ class PairList:
 def read_jobs(pairs: Path) -> PairList:
     """The pairs of a CSV (columns source, target and perhaps points), or all pairs of a folder's photos."""
     return _from_folder(pairs) if pairs.is_dir() else _from_csv(pairs)
+
+
+def one_to_many(reference: Path, folder: Path, points: Path | str | None = None) -> PairList:
+    """One photo with every other of a folder; its points are those of all pairs."""
+    if not folder.is_dir():
+        raise InputError(f"{folder} is no folder; wanted the photos that {reference} is matched with")
+    photos, ignored = list_photos(folder)
+    others = [photo for photo in photos if photo.resolve() != reference.resolve()]
+    if not others:
+        raise InputError(f"{folder} holds no photo to match {reference} with; wanted at least one")
+    jobs = (Job(index, reference, photo, points) for index, photo in enumerate(others))
+    return PairList(tuple(jobs), ignored)
 
 
 def by_locality(jobs: Sequence[Job]) -> list[Job]:
@@ -66,13 +79,19 @@ def by_locality(jobs: Sequence[Job]) -> list[Job]:
     return sorted(jobs, key=place)
 
 
-def _from_folder(folder: Path) -> PairList:
+def list_photos(folder: Path) -> tuple[list[Path], int]:
+    """The photos of a folder, in order, and how many of its files are none."""
     files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
     photos = [path for path in files if path.suffix.lower() in PHOTOS]
+    return photos, len(files) - len(photos)
+
+
+def _from_folder(folder: Path) -> PairList:
+    photos, ignored = list_photos(folder)
     if len(photos) < 2:
         raise InputError(f"{folder} holds {len(photos)} photos; wanted at least two")
     jobs = (Job(index, *pair) for index, pair in enumerate(itertools.combinations(photos, 2)))
-    return PairList(tuple(jobs), ignored=len(files) - len(photos))
+    return PairList(tuple(jobs), ignored)
 
 
 def _from_csv(pairs: Path) -> PairList:
@@ -91,5 +110,6 @@ def _from_csv(pairs: Path) -> PairList:
         if not source or not target:
             raise InputError(f"{pairs}, line {line}: wanted columns source and target, both filled")
         beside = pairs.parent  # names count from the list's own folder
-        jobs.append(Job(index, beside / source, beside / target, beside / points if points else None))
+        typed = points if points and parse_points(points) else beside / points if points else None
+        jobs.append(Job(index, beside / source, beside / target, typed))
     return PairList(tuple(jobs))

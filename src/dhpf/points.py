@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 import reprlib
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +16,7 @@ from .errors import InputError
 from .files import read_json, read_text
 
 Points: TypeAlias = NDArray[np.float64]  # (K, 2), x then y
+INLINE = re.compile(r"\s*[\d.+-][\d.eE+-]*,[\d.eE+-]+([;\s]+[\d.eE+-]+,[\d.eE+-]+)*\s*")  # 76,136 90,140
 
 
 def as_points(points: ArrayLike, name: str = "point") -> Points:
@@ -50,21 +52,48 @@ def check_points(points: ArrayLike, size: tuple[int, int]) -> Points:
     return array
 
 
+class NamedPoints(NamedTuple):
+    """Points as a person gave them, and their names, if they have any."""
+
+    points: list[list[float]]  # [x, y] each
+    names: tuple[str, ...] | None = None
+
+
 def read_points(path: Path, key: str = "source_points") -> list[list[float]]:
+    """The points of a file, without names; see :func:`read_named_points`."""
+    return read_named_points(path, key).points
+
+
+def read_named_points(path: Path, key: str = "source_points") -> NamedPoints:
     """Read points from a file.
 
     Parameters
     ----------
     path
-        ``.json``: a list of [x, y], or an object with such a list under "points" or ``key`` (so what
-        ``dhpf match --json`` writes can be read again). ``.csv``: two columns x, y, with or without a header.
+        ``.json``: a list of [x, y] or of {"name": "nose", "x": 76, "y": 136}; an object of such points by
+        name; or an object with any of these under "points" or ``key`` and perhaps "names" beside it (so what
+        ``dhpf match --json`` writes can be read again). ``.csv``: columns x and y, with or without a header;
+        with one, also a column name.
     key
         "target_points" for locations in the target image.
     """
-    rows = _from_csv(path) if path.suffix.lower() == ".csv" else _from_json(path, key)
+    rows, names = _from_csv(path) if path.suffix.lower() == ".csv" else _from_json(path, key)
     if not rows:
         raise InputError(f"{path} holds no points; wanted at least one [x, y]")
-    return [_point(row, f"{path}: point {index}") for index, row in enumerate(rows, start=1)]
+    points = [_point(row, f"{path}: point {index}") for index, row in enumerate(rows, start=1)]
+    if names is None:
+        return NamedPoints(points)
+    if not isinstance(names, list) or len(names) != len(points) or not all(map(_is_name, names)):
+        raise InputError(f"{path}: wanted a name of one line for each of its {len(points)} points")
+    return NamedPoints(points, tuple(names))
+
+
+def parse_points(text: str) -> NamedPoints | None:
+    """Points as they are typed, '76,136' or '76,136 90,140'; None for what looks like a file's name."""
+    if not INLINE.fullmatch(text):
+        return None
+    pairs = [pair.split(",") for pair in text.replace(";", " ").split()]
+    return NamedPoints([_point(pair, f"'{text[:40]}': point {n}") for n, pair in enumerate(pairs, start=1)])
 
 
 def _point(row: Any, name: str) -> list[float]:
@@ -79,19 +108,43 @@ def _point(row: Any, name: str) -> list[float]:
     raise InputError(f"{name} is {reprlib.repr(row)}; wanted two finite numbers, x and y")
 
 
-def _from_json(path: Path, key: str) -> list[Any]:
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and value.isprintable() and value.strip() != ""
+
+
+def _from_json(path: Path, key: str) -> tuple[list[Any], Any]:
+    """Rows and names."""
     content = read_json(path, "points file")
-    if isinstance(content, dict):
+    names = None
+    if isinstance(content, dict) and ("points" in content or key in content):
+        names = content.get("names")
         content = content.get("points", content.get(key))
+    elif isinstance(content, dict) and not all(
+        isinstance(value, list) and value for value in content.values()
+    ):
+        content = None  # no points by name
+    if isinstance(content, dict):
+        return list(content.values()), list(content)
     if not isinstance(content, list):
         raise InputError(f"{path}: wanted a list of [x, y], or an object with one under 'points'")
-    return content
+    if content and all(isinstance(one, dict) and {"name", "x", "y"} <= one.keys() for one in content):
+        return [[one["x"], one["y"]] for one in content], [one["name"] for one in content]
+    return content, names
 
 
-def _from_csv(path: Path) -> list[Any]:
+def _from_csv(path: Path) -> tuple[list[Any], Any]:
+    """Rows and names."""
     lines = read_text(path, "points file").splitlines()
     try:
-        rows = [row for row in csv.reader(lines) if any(cell.strip() for cell in row)]
+        rows = [[cell.strip() for cell in row] for row in csv.reader(lines) if any(map(str.strip, row))]
     except csv.Error as error:
         raise InputError(f"{path} is not valid CSV ({error}); wanted two columns, x and y") from None
-    return rows[1:] if rows and [cell.strip().lower() for cell in rows[0]] == ["x", "y"] else rows
+    header = [cell.lower() for cell in rows[0]] if rows else []
+    if not {"x", "y"} <= set(header):
+        return rows, None
+    columns = [header.index(title) for title in ("x", "y")]
+    short = next((row for row in rows[1:] if len(row) != len(header)), None)
+    if short is not None:
+        raise InputError(f"{path}: a row has {len(short)} cells; its header has {len(header)}")
+    names = [row[header.index("name")] for row in rows[1:]] if "name" in header else None
+    return [[row[column] for column in columns] for row in rows[1:]], names

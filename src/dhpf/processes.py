@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -36,13 +37,24 @@ def _number(variable: str, least: int = 0) -> int:
     return int(text)
 
 
-def wait_for_others() -> None:
-    """Under torchrun, return when all processes are done: it stops all once one has reported failed pairs."""
+def wait_for_others(last: Callable[[], None] | None = None) -> None:
+    """Under torchrun, return when all processes are done: it stops all once one has reported failed pairs.
+
+    Parameters
+    ----------
+    last
+        What the first process does when all are done, while the others wait.
+    """
     from torch import distributed
 
-    if distributed.is_available() and distributed.is_torchelastic_launched():
+    launched = distributed.is_available() and distributed.is_torchelastic_launched()
+    if launched:
         before = signal.signal(signal.SIGTERM, signal.SIG_DFL)  # no Python code would run until all are done
         distributed.init_process_group("gloo", timeout=timedelta(days=30))
+        distributed.barrier()
+    if last is not None and rank_and_world_size()[0] == 0:
+        last()
+    if launched:
         distributed.barrier()
         distributed.destroy_process_group()
         signal.signal(signal.SIGTERM, before)

@@ -14,7 +14,7 @@ import typer
 
 from .. import __version__
 from ..errors import InputError
-from . import analyse, compare, data, evaluate, match, models, score, train, web
+from . import analyse, annotate, compare, data, evaluate, match, models, score, train, web
 
 
 def _version(show: bool) -> None:
@@ -49,6 +49,7 @@ app = typer.Typer(
 )
 app.command("match")(match.match)
 app.command("match-many")(match.match_many)
+app.command("annotate")(annotate.annotate)
 app.command("models")(models.models)
 app.command("ship")(models.ship)
 app.command("import-checkpoint")(models.import_checkpoint)

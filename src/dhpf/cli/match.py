@@ -34,6 +34,17 @@ Backbone = Annotated[
 ]
 
 
+PhotoPoints = Annotated[
+    Optional[str],
+    typer.Option(
+        metavar="FILE|X,Y",
+        callback=not_empty,
+        help="Source points to transfer, in pixels: 76,136, a CSV or JSON file of points with or without "
+        "names, or an annotation file (COCO, CVAT, Label Studio, DeepLabCut).",
+    ),
+]
+
+
 def parse_size(text: str) -> tuple[int, int]:
     """'240' or '320x240' -> width, height."""
     try:
@@ -48,10 +59,7 @@ def parse_size(text: str) -> tuple[int, int]:
 def match(
     source: Annotated[Optional[Path], typer.Argument(metavar="A", help="The source photo.")] = None,
     target: Annotated[Optional[Path], typer.Argument(metavar="B", help="The target photo.")] = None,
-    points: Annotated[
-        Optional[Path],
-        typer.Option(metavar="FILE.json|csv", help="Source points to transfer, x and y in pixels of A."),
-    ] = None,
+    points: PhotoPoints = None,
     out: Annotated[
         Optional[Path],
         typer.Option(help="Draw the matches to this picture; match.png if no output is named."),
@@ -59,6 +67,9 @@ def match(
     json: Annotated[
         Optional[Path],
         typer.Option(help="Write points, confidences and layers as JSON; - for standard output."),
+    ] = None,
+    csv: Annotated[
+        Optional[Path], typer.Option(help="Write points and confidences as CSV, with names.")
     ] = None,
     flow: Annotated[Optional[Path], typer.Option(help="Write dense flow and confidence as .npz.")] = None,
     warp: Annotated[Optional[Path], typer.Option(help="Write A warped onto B as a picture.")] = None,
@@ -88,15 +99,18 @@ def match(
 
       dhpf match a.jpg b.jpg --points eyes.json --json matched.json
 
+      dhpf match a.jpg b.jpg --points 76,136 --json -
+
       dhpf match a.jpg b.jpg --size 320x240 --flow flow.npz --warp warped.png
 
       dhpf match a.jpg b.jpg --style flow --out flow.png
     """
     from .. import samples
+    from ..annotate.photo_points import read_photo_points
     from ..files import write_together
     from ..images import read_image
     from ..outputs import Outputs
-    from ..points import check_points, read_points
+    from ..points import check_points, parse_points, read_points
     from ..viz.styles import STYLES, check_style
 
     if sample is not None:
@@ -105,21 +119,23 @@ def match(
         source, target = samples.sample_pair(sample)
     if source is None or target is None:
         raise InputError("give two photos: dhpf match A B (or try: dhpf match --sample cheetahs)")
-    if not any((out, json, flow, warp)):
+    if not any((out, json, csv, flow, warp)):
         out = Path("match.png")
     if style is not None and out is None:
         raise InputError("--style is how the picture is drawn: name it with --out")
     sides = None if size is None else parse_size(size)
-    outputs = Outputs(out, json, flow, warp, STYLES[0] if style is None else style)
-    outputs.check(source, target, points, truth, backbone, None if model is None else Path(model))
+    outputs = Outputs(out, json, flow, warp, STYLES[0] if style is None else style, csv)
+    file = None if points is None or parse_points(points) else Path(points)
+    outputs.check(source, target, file, truth, backbone, None if model is None else Path(model))
     photo_a, photo_b = read_image(source), read_image(target)
-    given = check_points(read_points(points), photo_a.size) if points else None
+    marked, names = read_photo_points(points, source) if points else (None, None)
+    given = None if marked is None else check_points(marked, photo_a.size)
     belong = read_points(truth, "target_points") if truth else None
     check_style(outputs.style, *(None if some is None else len(some) for some in (given, belong)))
 
     matcher = load_model(model, sides, device, backbone)  # torch takes a while: only now
     result = matcher.match(photo_a, photo_b)
-    write_together(outputs.render(result, given, truth=belong))
+    write_together(outputs.render(result, given, truth=belong, names=names))
     quiet = json == STDOUT  # so that it holds nothing but JSON
     layers = "" if result.layers is None else f", layers {', '.join(map(str, result.layers))}"
     typer.echo(f"matched {source} with {target}: {result.model}{layers}", err=quiet)
@@ -132,18 +148,25 @@ def match_many(
     pairs: Annotated[
         Path,
         typer.Argument(
-            metavar="PAIRS.csv|FOLDER",
+            metavar="PAIRS.csv|FOLDER|PHOTO",
             help="A CSV with columns source,target and optionally points (a points file); "
-            "or a folder, all of whose photos are matched with each other.",
+            "a folder, all of whose photos are matched with each other; or a photo, before its folder.",
         ),
     ],
+    folder: Annotated[
+        Optional[Path],
+        typer.Argument(metavar="FOLDER", help="The photos that PHOTO is matched with, one to many."),
+    ] = None,
+    *,
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="One JSON a pair goes here, and what else is asked for.")
     ],
+    points: PhotoPoints = None,
     draw: Annotated[bool, typer.Option("--draw", help="Also a picture of each pair.")] = False,
     style: Annotated[
         Optional[str], typer.Option(help="How --draw draws: lines (as without it), warp or flow.")
     ] = None,
+    csv: Annotated[bool, typer.Option("--csv", help="Also the points as CSV, with names.")] = False,
     flow: Annotated[bool, typer.Option("--flow", help="Also dense flow and confidence, as .npz.")] = False,
     warp: Annotated[bool, typer.Option("--warp", help="Also the source warped onto the target.")] = False,
     cache: Annotated[int, typer.Option(metavar="MB", min=1, help="Memory for photos' features.")] = 1024,
@@ -158,8 +181,12 @@ def match_many(
 
       dhpf match-many pairs.csv --out matches
 
+      dhpf match-many cat.jpg photos/ --points eyes.csv --out matches
+
       torchrun --nproc-per-node 4 --no-python dhpf match-many photos/ --out matches --draw
     """
+    from ..annotate.photo_points import read_photo_points
+    from ..points import parse_points
     from ..viz.styles import OF_ANY_PAIR, check_style_of_any_pair
 
     sides = None if size is None else parse_size(size)
@@ -167,12 +194,23 @@ def match_many(
         raise InputError("--style is how --draw draws: give both")
     chosen = OF_ANY_PAIR[0] if style is None else style
     check_style_of_any_pair(chosen)
+    if points is not None and folder is None:
+        raise InputError(
+            "--points are those of one photo: give it and a folder, or a column points in the list"
+        )
+    if folder is not None and not pairs.is_file():
+        raise InputError(f"{pairs} is no photo; wanted PHOTO FOLDER to match one with many")
+    typed: Path | str | None = None
+    if points is not None:
+        typed = points if parse_points(points) else Path(points)
+        read_photo_points(typed, pairs)  # before the model is loaded
 
     from ..many import Wanted
     from ..many import match_many as run
 
     matcher = load_model(model, sides, device, backbone)
-    done = run(matcher, pairs, out, Wanted(draw, flow, warp, chosen), cache * 2**20)
+    wanted = Wanted(draw, flow, warp, chosen, csv)
+    done = run(matcher, pairs, out, wanted, cache * 2**20, folder, typed)
     for line in done.failed:
         typer.echo(f"dhpf: failed: {line}", err=True)
     ignored = f", {done.ignored} files that are not photos ignored" if done.ignored else ""

@@ -1,7 +1,8 @@
-"""Style "lines": two images side by side, their matches as numbered lines."""
+"""Style "lines": two images side by side, their matches as lines with numbers or names."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from ..points import Points
 
 
-def draw_lines(match: Match, points: Points) -> Image.Image:
+def draw_lines(match: Match, points: Points, names: Sequence[str] | None = None) -> Image.Image:
     """Draw ``points`` (K, 2), in source pixels, their matches, and lines coloured by confidence."""
     confidence = match.confidence_at(points)
     facts = Entry(f"{len(points)} matches   {describe(match)}")
@@ -34,9 +35,9 @@ def draw_lines(match: Match, points: Points) -> Image.Image:
     for a, b, tint in zip(start[order], end[order], tints, strict=True):
         pen.dot(a, tint)
         pen.dot(b, tint)
-    numbers = [str(number) for number in range(1, len(points) + 1)]
-    pen.labels(start, numbers, size_a)
-    pen.labels(end, numbers, size_b, left_b)
+    labels = [str(number) for number in range(1, len(points) + 1)] if names is None else list(names)
+    pen.labels(start, labels, size_a)
+    pen.labels(end, labels, size_b, left_b)
     return shrunk(canvas)
 
 

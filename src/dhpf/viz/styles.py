@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from numpy.typing import ArrayLike
@@ -52,8 +53,11 @@ def draw_style(
     style: str,
     truth: ArrayLike | None = None,
     threshold: float | None = None,
+    names: Sequence[str] | None = None,
 ) -> Image.Image:
     """Draw a match; see :meth:`dhpf.Match.draw`. Only the modules of that style are imported."""
+    if names is not None and (points is None or len(names) != len(points)):
+        raise InputError(f"{len(names)} names; wanted one for each point, and the points")
     # Annotators leave a few true locations outside the image: those are fine.
     locations = None if truth is None else as_points(truth, "true location")
     check_style(style, *(None if given is None else len(given) for given in (points, locations)))
@@ -77,7 +81,7 @@ def draw_style(
         return draw_heat(match, points)
     from .lines import draw_lines
 
-    return draw_lines(match, match.keypoints() if points is None else points)
+    return draw_lines(match, match.keypoints() if points is None else points, names)
 
 
 def _check_threshold(threshold: float, style: str) -> None:

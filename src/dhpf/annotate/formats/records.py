@@ -1,0 +1,139 @@
+"""What the readers of all formats share: records of files of strangers, and errors that say where."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from ...data.annotations import as_numbers
+from ...errors import InputError
+from ..annotations import AnnotatedImage, Annotations, Category, Floats, LabelledObject
+
+Record = Mapping[str, Any]
+MOST_BYTES = 1_000_000_000  # of an annotation file
+Point = tuple[float, float, float]  # x, y, visibility
+
+# What annotations can hold and some format cannot; a format's HOLDS is a part of it.
+EVERYTHING = frozenset(
+    {
+        "absent scores",
+        "boxes",
+        "categories",
+        "empty",
+        "hidden",
+        "no keypoints",
+        "origin",
+        "polygons",
+        "scores",
+        "skeletons",
+    }
+)
+
+
+@contextlib.contextmanager
+def at(place: str) -> Iterator[None]:
+    """Errors begin with where they are."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{place}: {error}") from None
+
+
+def records(values: object, place: str) -> Iterator[tuple[str, Record]]:
+    """The objects of a JSON list, each with what to call it in errors."""
+    if not isinstance(values, list):
+        raise InputError(f"{place} is not a list")
+    for number, record in enumerate(values):
+        if not isinstance(record, dict):
+            raise InputError(f"{place}[{number}] is not an object with named fields")
+        yield f"{place}[{number}]", record
+
+
+def numbers(values: object, place: str, what: str) -> Floats:
+    """A flat array."""
+    return as_numbers(values, place, what).reshape(-1)
+
+
+def box_of_corner(values: object, place: str) -> Floats | None:
+    """Left, top, width, height from the image's corner -> x1, y1, x2, y2 from the first pixel's centre.
+
+    None for what is empty: so write tools that know no box.
+    """
+    if not isinstance(values, list) or not values:
+        return None
+    box = numbers(values, place, "box")
+    if box.shape != (4,):
+        raise InputError(f"{place}: the box holds {box.size} numbers; wanted 4")
+    if not (box[2:] > 0).all():
+        return None
+    return np.concatenate([box[:2], box[:2] + box[2:]]) - 0.5
+
+
+class Notes:
+    """What a file says that annotations cannot hold: a line a kind, with its count."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+
+    def add(self, kind: str, count: int = 1) -> None:
+        """So many of that kind were left out."""
+        if count:
+            self.counts[kind] = self.counts.get(kind, 0) + count
+
+    def lines(self) -> tuple[str, ...]:
+        """For people."""
+        return tuple(f"{kind} (in {count} cases)" for kind, count in self.counts.items())
+
+
+class Draft:
+    """Images and objects whose categories' keypoints become known while a file is read: of formats that name
+    the keypoints of every object and list them nowhere."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, dict[str, None]] = {}  # category -> names of its keypoints
+        self.images: dict[str, tuple[tuple[int, int] | None, list[dict[str, Any]]]] = {}
+
+    def image(self, file_name: str, size: tuple[int, int] | None = None) -> list[dict[str, Any]]:
+        """The image's list of objects, to append to."""
+        return self.images.setdefault(file_name, (size, []))[1]
+
+    def object(
+        self,
+        category: str,
+        points: Mapping[str, Point],
+        scores: Mapping[str, float] | None = None,
+        **others: Any,
+    ) -> dict[str, Any]:
+        """An object with the keypoints that it shows, by name: x, y, visibility."""
+        self.names.setdefault(category, {}).update(dict.fromkeys(points))
+        return {"category": category, "points": points, "scores": scores, **others}
+
+    def annotations(self, skeletons: Mapping[str, Iterable[tuple[int, int]]], notes: Notes) -> Annotations:
+        """All of them, now that all names are known."""
+        categories = {
+            name: Category(name, tuple(points), tuple(skeletons.get(name, ())))
+            for name, points in self.names.items()
+        }
+        images = []
+        for file_name, (size, drafts) in self.images.items():
+            with at(file_name[:80]):
+                objects = tuple(_finished(categories, **draft) for draft in drafts)
+                images.append(AnnotatedImage(file_name, size, objects))
+        return Annotations(tuple(categories.values()), tuple(images), notes.lines())
+
+
+def _finished(
+    categories: Mapping[str, Category],
+    category: str,
+    points: Mapping[str, Point],
+    scores: Mapping[str, float] | None,
+    box: Floats | None = None,
+    polygons: tuple[Floats, ...] = (),
+) -> LabelledObject:
+    names = categories[category].keypoints
+    keypoints = np.array([points.get(name, (0, 0, 0)) for name in names], np.float64).reshape(-1, 3)
+    sure = None if scores is None else np.array([scores.get(name, 0) for name in names], np.float64)
+    return LabelledObject(categories[category], keypoints, box, polygons, sure)

@@ -1,0 +1,117 @@
+"""``dhpf annotate``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from ..errors import InputError
+from .match import Backbone, Device, Model, PhotoPoints, Size, parse_size
+from .models import load_model
+
+if TYPE_CHECKING:
+    from ..annotate.annotations import Annotations
+
+
+def annotate(
+    references: Annotated[
+        Path,
+        typer.Argument(
+            metavar="REFERENCES",
+            help="An annotation file (COCO, CVAT, Label Studio, DeepLabCut, plain JSON or CSV) that names "
+            "annotated photos; or a photo, with --points.",
+        ),
+    ],
+    photos: Annotated[
+        Path,
+        typer.Argument(metavar="FOLDER", help="A folder of photos, or an annotation file with boxes."),
+    ],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The annotations to write.")],
+    images: Annotated[
+        Optional[Path],
+        typer.Option(
+            metavar="DIR", help="Where the photos are that annotation files name; else beside them."
+        ),
+    ] = None,
+    points: PhotoPoints = None,
+    format: Annotated[
+        str, typer.Option(help="Of the output: coco, cvat, label-studio, deeplabcut, json or csv.")
+    ] = "coco",
+    references_used: Annotated[
+        Optional[int],
+        typer.Option("--references", metavar="K", min=1, help="How many references vote: the most similar."),
+    ] = None,
+    min_confidence: Annotated[
+        float, typer.Option(metavar="P", help="Keypoints whose score is lower are absent.")
+    ] = 0.0,
+    contact_sheet: Annotated[
+        Optional[Path],
+        typer.Option(metavar="FILE.html", help="A page of all photos with their dots, least sure first."),
+    ] = None,
+    features: Annotated[
+        Optional[Path],
+        typer.Option(metavar="DIR", help="Keep photos' features here, for later runs: some MB a photo."),
+    ] = None,
+    cache: Annotated[int, typer.Option(metavar="MB", min=1, help="Memory for photos' features.")] = 1024,
+    model: Model = None,
+    size: Size = None,
+    device: Device = "cpu",
+    backbone: Backbone = None,
+) -> None:
+    """Carry keypoints, polygons and boxes from a few annotated photos to a folder of others.
+
+    Stopped or killed, the same command resumes where it was. Under torchrun the photos are shared out:
+
+      dhpf annotate cats.json photos/ --out annotations.json
+
+      dhpf annotate cat.jpg photos/ --points eyes.csv --out annotations.json --contact-sheet look.html
+
+      torchrun --nproc-per-node 4 --no-python dhpf annotate cats.json photos/ --out annotations.json
+    """
+    from ..annotate.formats import check_format, encode
+    from ..annotate.run import check_confidence, confident, read_job, run
+    from ..files import check_outputs, write_together
+    from ..processes import rank_and_world_size
+
+    check_format(format)
+    check_confidence(min_confidence)
+    sides = None if size is None else parse_size(size)
+    job = read_job(references, photos, images, points)
+    inputs = [references, photos, *(target.path for target in job.targets.photos)]
+    inputs += [reference.path for reference in job.references]
+    check_outputs([out, contact_sheet], inputs)
+    paths = {target.name: target.path for target in job.targets.photos}
+    first = rank_and_world_size()[0] == 0
+    for line in (*job.notes, *job.targets.notes) if first else ():
+        typer.echo(f"dhpf: note: {line}", err=True)
+
+    from ..annotate.contact_sheet import contact_sheet as page
+    from ..annotate.feature_store import FeatureStore
+    from ..annotate.transfer import MOST_VOTES, Annotator
+
+    matcher = load_model(model, sides, device, backbone)
+    store = None if features is None else FeatureStore(matcher, features).get
+    votes = MOST_VOTES if references_used is None else references_used
+    annotator = Annotator(matcher, job.references, votes, store, cache * 2**20)
+
+    def write(found: Annotations) -> None:
+        kept = confident(found, min_confidence)
+        if not len(kept):
+            raise InputError("not one of the photos could be read; see the lines above")
+        content, lost = encode(kept, format)
+        files = {} if contact_sheet is None else {contact_sheet: page(kept, paths).encode()}
+        write_together({**files, out: content})
+        for line in lost:
+            typer.echo(f"dhpf: note: {line}", err=True)
+
+    done = run(job, annotator, out.with_name(f"{out.name}.run"), write)
+    for line in done.failed:
+        typer.echo(f"dhpf: failed: {line}", err=True)
+    ignored = job.targets.ignored
+    others = f", {ignored} files that are not photos ignored" if ignored else ""
+    counts = f"{done.labelled} photos annotated, {done.kept} kept from before, {len(done.failed)} failed"
+    typer.echo(f"{counts}{others}: {out}")
+    if done.failed:
+        raise typer.Exit(1)
