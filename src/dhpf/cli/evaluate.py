@@ -19,7 +19,7 @@ from ..data.registry import find_dataset
 from ..errors import InputError
 from ..evaluate.beam_search import ALPHA, BEAM, MOST_LAYERS, Step
 from ..evaluate.protocol import ALPHAS, DEFAULT_PRESET, DIRECTIONS, protocol_for
-from ..files import check_outputs
+from ..files import check_outputs, write_atomically
 from .match import Backbone, Device, Model, Size, parse_size
 from .score import (
     Alpha,
@@ -203,7 +203,6 @@ def beam_search(
     others = _open(dataset, root, exclude_pairs_of, layout) if exclude_pairs_of else None
 
     from ..evaluate.layer_search import search_layers
-    from ..evaluate.storage import write_file
     from ..matcher import load
     from ..zoo import UNTRAINED
 
@@ -221,7 +220,7 @@ def beam_search(
     )
     if json is not None:
         about = {"dataset": dataset, "split": split, "model": model or UNTRAINED}
-        write_file(json, (dumps(about | found.to_dict(), indent=2) + "\n").encode())
+        write_atomically(json, (dumps(about | found.to_dict(), indent=2) + "\n").encode())
     typer.echo(f"{found.pairs} pairs, {found.excluded} excluded, {len(found.skipped)} skipped")
     typer.echo(f"PCK@{alpha:g} {rules.fingerprint()}")
     for name, (layers, pck) in (("found", found.found), ("before", found.reference)):

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
-from .annotations import SHOWN, as_box, as_numbers, inner_path, read_json
+from .annotations import SHOWN, as_box, as_numbers, inner_path, read_object
 from .pairs import Annotation, Entry, Floats, Labels, PairDataset, unique
 
 PLAIN_NAMES = ("_annotations.coco.json", "annotations.json")  # of files that are told by their folders
@@ -148,7 +148,7 @@ def _own_name(file: Path) -> str:
 
 def _read(file: Path, root: Path, split: str) -> Iterator[CocoObject]:
     """The objects that have keypoints."""
-    content = read_json(file)
+    content = read_object(file)
     images = _read_images(content, file, root, split)
     categories = _read_categories(content, file)
     counts: dict[tuple[Category, Path], int] = {}

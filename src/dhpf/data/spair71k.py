@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..errors import InputError
-from .annotations import MOST_BYTES, SHOWN, as_box, as_points, read_json, read_text
+from ..files import read_text
+from .annotations import MOST_BYTES, SHOWN, as_box, as_points, read_object
 from .pairs import Annotation, ClassMap, Entry, Labels, PairDataset
 from .pf_pascal import CLASSES
 
@@ -61,7 +62,7 @@ class SPair71k(PairDataset):
         """Read a pair's file: points, boxes, and the variation flags where it has them."""
         entry = self.entries[index]
         file = self._annotation_file(entry.id)
-        content = read_json(file)
+        content = read_object(file)
         labels = []
         for prefix, image in (("src", entry.source), ("trg", entry.target)):
             for key in (f"{prefix}_kps", f"{prefix}_bndbox"):
