@@ -70,9 +70,7 @@ class Matcher:
         flip: str = FLIPS[0],
     ) -> None:
         """See :func:`load` for the parameters."""
-        if flip not in FLIPS:
-            raise InputError(f"flip = {flip!r}; wanted: {' or '.join(FLIPS)}")
-        self.flip = flip
+        self.flip = check_flip(flip)
         self.size = round_size(check_size(size), method.backbone.multiple)
         self.device = check_device(device)
         self.method = method.to(self.device).eval()
@@ -211,6 +209,7 @@ def load(
     """
     chosen = intended_size(str(model)) if size is None else size
     sides, place = check_size(chosen), check_device(device)  # before weights are read or even downloaded
+    check_flip(flip)
     method = load_method(str(model), None if backbone is None else Path(backbone))
     return Matcher(method, str(model), sides, place, matrix_bytes, flip)
 
@@ -232,6 +231,13 @@ def check_size(size: tuple[int, int] | int) -> tuple[int, int]:
         given = "x".join(map(str, sides))
         raise InputError(f"size {given}: each side must be from {SMALLEST_SIZE} to {LARGEST_SIZE} pixels")
     return sides
+
+
+def check_flip(flip: str) -> str:
+    """Whether mirrored targets are matched as well, or an error."""
+    if flip not in FLIPS:
+        raise InputError(f"flip = {flip!r}; wanted: {' or '.join(FLIPS)}")
+    return flip
 
 
 def check_device(device: str | torch.device) -> torch.device:

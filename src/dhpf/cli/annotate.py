@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from ..errors import InputError
-from .match import Backbone, Device, Model, PhotoPoints, Size, parse_size
+from .match import Backbone, Device, Flip, Model, PhotoPoints, Size, parse_size
 from .models import load_model
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ def annotate(
     size: Size = None,
     device: Device = "cpu",
     backbone: Backbone = None,
+    flip: Flip = "none",
 ) -> None:
     """Carry keypoints, polygons and boxes from a few annotated photos to a folder of others.
 
@@ -91,7 +92,7 @@ def annotate(
     from ..annotate.feature_store import FeatureStore
     from ..annotate.transfer import MOST_VOTES, Annotator
 
-    matcher = load_model(model, sides, device, backbone)
+    matcher = load_model(model, sides, device, backbone, flip)
     store = None if features is None else FeatureStore(matcher, features).get
     votes = MOST_VOTES if references_used is None else references_used
     annotator = Annotator(matcher, job.references, votes, store, cache * 2**20)

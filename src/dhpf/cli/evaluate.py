@@ -20,7 +20,7 @@ from ..errors import InputError
 from ..evaluate.beam_search import ALPHA, BEAM, MOST_LAYERS, Step
 from ..evaluate.protocol import ALPHAS, DEFAULT_PRESET, DIRECTIONS, protocol_for
 from ..files import check_outputs, write_atomically
-from .match import Backbone, Device, Model, Size, parse_size
+from .match import Backbone, Device, Flip, Model, Size, parse_size
 from .score import (
     Alpha,
     Changes,
@@ -71,6 +71,7 @@ def predict(
     size: Size = None,
     device: Device = "cpu",
     backbone: Backbone = None,
+    flip: Flip = "none",
     workers: Workers = None,
     cache: Cache = 1024,
 ) -> None:
@@ -92,7 +93,7 @@ def predict(
     from ..zoo import DEFAULT_MODEL
 
     done = predict_pairs(
-        load(DEFAULT_MODEL if model is None else model, sides, device, backbone),
+        load(DEFAULT_MODEL if model is None else model, sides, device, backbone, flip=flip),
         pairs,
         out,
         split=split if layout in (None, "large") else f"{split}, {layout} layout",
@@ -125,6 +126,7 @@ def evaluate(
     size: Size = None,
     device: Device = "cpu",
     backbone: Backbone = None,
+    flip: Flip = "none",
     workers: Workers = None,
     cache: Cache = 1024,
     alpha: Alpha = list(ALPHAS),  # noqa: B006  # typer copies it

@@ -32,6 +32,12 @@ Backbone = Annotated[
     Optional[Path],
     typer.Option(metavar="FILE", help="A local .pth or .safetensors with the backbone's weights."),
 ]
+Flip = Annotated[
+    str,
+    typer.Option(
+        metavar="none|auto", help="auto: match mirrored targets too, keep what the model is surer of."
+    ),
+]
 
 
 PhotoPoints = Annotated[
@@ -90,6 +96,7 @@ def match(
     size: Size = None,
     device: Device = "cpu",
     backbone: Backbone = None,
+    flip: Flip = "none",
 ) -> None:
     """Match two photos.
 
@@ -133,7 +140,7 @@ def match(
     belong = read_points(truth, "target_points") if truth else None
     check_style(outputs.style, *(None if some is None else len(some) for some in (given, belong)))
 
-    matcher = load_model(model, sides, device, backbone)  # torch takes a while: only now
+    matcher = load_model(model, sides, device, backbone, flip)  # torch takes a while: only now
     result = matcher.match(photo_a, photo_b)
     write_together(outputs.render(result, given, truth=belong, names=names))
     quiet = json == STDOUT  # so that it holds nothing but JSON
@@ -174,6 +181,7 @@ def match_many(
     size: Size = None,
     device: Device = "cpu",
     backbone: Backbone = None,
+    flip: Flip = "none",
 ) -> None:
     """Match many pairs, each photo's features computed once.
 
@@ -208,7 +216,7 @@ def match_many(
     from ..many import Wanted
     from ..many import match_many as run
 
-    matcher = load_model(model, sides, device, backbone)
+    matcher = load_model(model, sides, device, backbone, flip)
     wanted = Wanted(draw, flow, warp, chosen, csv)
     done = run(matcher, pairs, out, wanted, cache * 2**20, folder, typed)
     for line in done.failed:
