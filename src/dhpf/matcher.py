@@ -22,7 +22,7 @@ from .images import ImageLike, read_image, to_input
 from .match import Match
 from .methods.base import Matches, Method
 from .model.scores import MirroredScores
-from .zoo import DEFAULT_MODEL, intended_size, load_method
+from .zoo import DEFAULT_MODEL, Calibration, intended_size, load_method, models
 
 if TYPE_CHECKING:
     import os
@@ -68,8 +68,10 @@ class Matcher:
         device: str | torch.device = "cpu",
         matrix_bytes: int | None = None,
         flip: str = FLIPS[0],
+        calibration: Calibration | None = None,
     ) -> None:
-        """See :func:`load` for the parameters."""
+        """See :func:`load` for the parameters; ``calibration`` is what the method's confidences mean."""
+        self.calibration = calibration
         self.flip = check_flip(flip)
         self.size = round_size(check_size(size), method.backbone.multiple)
         self.device = check_device(device)
@@ -87,7 +89,8 @@ class Matcher:
     def fingerprint(self) -> str:
         """Of its weights, settings and how its networks are built: equal for matchers that do the same."""
         backbone = self.method.backbone
-        built = json.dumps([self.description, backbone.mean, backbone.std, repr(self.method)])
+        meaning = None if self.calibration is None else asdict(self.calibration)
+        built = json.dumps([self.description, backbone.mean, backbone.std, repr(self.method), meaning])
         digest = hashlib.blake2b(built.encode(), digest_size=16)
         for name, value in sorted(self.method.state_dict().items()):
             digest.update(name.encode())
@@ -133,10 +136,14 @@ class Matcher:
             raise InputError(
                 f"{self.name} computes values that are infinite or no numbers; get its files again"
             )
+        flow = found.flow
+        if self.calibration is not None:
+            meant = np.interp(flow.confidence, self.calibration.confidence, self.calibration.right)
+            flow = replace(flow, confidence=meant)
         return Match(
             source=image_a,
             target=image_b,
-            cells=found.flow,
+            cells=flow,
             size=self.size,
             model=self.name,
             layers=found.layers,
@@ -211,7 +218,8 @@ def load(
     sides, place = check_size(chosen), check_device(device)  # before weights are read or even downloaded
     check_flip(flip)
     method = load_method(str(model), None if backbone is None else Path(backbone))
-    return Matcher(method, str(model), sides, place, matrix_bytes, flip)
+    calibration = models()[str(model)].calibration if str(model) in models() else None
+    return Matcher(method, str(model), sides, place, matrix_bytes, flip, calibration)
 
 
 def round_size(size: Size, multiple: int) -> Size:
