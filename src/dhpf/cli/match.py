@@ -32,6 +32,19 @@ Backbone = Annotated[
     Optional[Path],
     typer.Option(metavar="FILE", help="A local .pth or .safetensors with the backbone's weights."),
 ]
+
+
+def probability(option: typer.CallbackParam, given: float) -> float:
+    """From 0 to 1, and a number."""
+    if not 0 <= given <= 1:
+        raise InputError(f"{option.opts[0]} {given:g}: wanted a number from 0 to 1")
+    return given
+
+
+MinConfidence = Annotated[
+    float,
+    typer.Option(metavar="P", callback=probability, help="Points that are less sure are not there: 0 to 1."),
+]
 Flip = Annotated[
     str,
     typer.Option(
@@ -97,6 +110,7 @@ def match(
     device: Device = "cpu",
     backbone: Backbone = None,
     flip: Flip = "none",
+    min_confidence: MinConfidence = 0.0,
 ) -> None:
     """Match two photos.
 
@@ -131,7 +145,7 @@ def match(
     if style is not None and out is None:
         raise InputError("--style is how the picture is drawn: name it with --out")
     sides = None if size is None else parse_size(size)
-    outputs = Outputs(out, json, flow, warp, STYLES[0] if style is None else style, csv)
+    outputs = Outputs(out, json, flow, warp, STYLES[0] if style is None else style, csv, min_confidence)
     file = None if points is None or parse_points(points) else Path(points)
     outputs.check(source, target, file, truth, backbone, None if model is None else Path(model))
     photo_a, photo_b = read_image(source), read_image(target)
@@ -182,6 +196,7 @@ def match_many(
     device: Device = "cpu",
     backbone: Backbone = None,
     flip: Flip = "none",
+    min_confidence: MinConfidence = 0.0,
 ) -> None:
     """Match many pairs, each photo's features computed once.
 
@@ -217,7 +232,7 @@ def match_many(
     from ..many import match_many as run
 
     matcher = load_model(model, sides, device, backbone, flip)
-    wanted = Wanted(draw, flow, warp, chosen, csv)
+    wanted = Wanted(draw, flow, warp, chosen, csv, min_confidence)
     done = run(matcher, pairs, out, wanted, cache * 2**20, folder, typed)
     for line in done.failed:
         typer.echo(f"dhpf: failed: {line}", err=True)
