@@ -17,7 +17,7 @@ from ..data.pseudo_pairs import PseudoPairs
 from ..data.registry import find_dataset, open_dataset
 from ..data.synthetic import SyntheticPairs
 from ..errors import InputError
-from ..files import cache_folder
+from ..files import cache_folder, real_path
 from .config import DataConfig
 
 SYNTHETIC = "folder:"
@@ -221,7 +221,7 @@ def _marks(entry: Entry, part: Subset | None = None) -> set[str]:
     """What tells a pair's images in other data sets: the files, and names where they mean something."""
     paths = entry.source, entry.target
     nameless = part is not None and isinstance(part.dataset, SyntheticPairs)
-    return {str(path.resolve()) for path in paths} | (set() if nameless else {path.stem for path in paths})
+    return {str(real_path(path)) for path in paths} | (set() if nameless else {path.stem for path in paths})
 
 
 def spaced(values: Sequence[int], most: int) -> list[int]:
