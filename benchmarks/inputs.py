@@ -24,7 +24,7 @@ per_epoch = 2
 validation_pairs = 2
 holdout = 0.3
 [run]
-epochs = 3
+epochs = 2
 batch = 2
 save_every = 1
 """
