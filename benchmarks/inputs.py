@@ -12,6 +12,8 @@ from safetensors.torch import save_file
 
 from dhpf.data.mini import make_mini
 from dhpf.evaluate.predictions import PairPrediction, Predictions
+from dhpf.train.checkpoint import FORMAT, STATE
+from dhpf.train.sealed import seal
 from dhpf.zoo import MODELS, UNTRAINED
 
 HEAD = MODELS / "resnet50-weak.safetensors"  # a trained one, of the package
@@ -81,6 +83,9 @@ def make_inputs(folder: Path) -> None:
     (folder / "recipe.toml").write_text(RECIPE.format(root=folder / "data"))
     (folder / "head.safetensors").write_bytes(HEAD.read_bytes())
     (folder / "head.json").write_text((MODELS / f"{UNTRAINED}.json").read_text())
+    (folder / "run").mkdir()
+    state = seal({"head.weight": torch.ones(3)}, {"format": FORMAT, "config": {}, "progress": {}})
+    (folder / "run" / STATE).write_bytes(state)
     weights = {"layer.weight": torch.arange(12.0).reshape(3, 4), "layer.bias": torch.zeros(3)}
     torch.save(weights, folder / "weights.pth")
     save_file(weights, folder / "weights.safetensors")

@@ -109,11 +109,11 @@ def results(out: Path) -> Listing:
 class Trial:
     """A folder for it, what chance brings, and what went wrong."""
 
-    def __init__(self, folder: Path, seed: int) -> None:
+    def __init__(self, folder: Path, seed: int, names: list[str]) -> None:
         self.folder, self.chance, self.wrong = folder, random.Random(seed), list[str]()
         self.good = folder / "good"
         make_inputs(self.good)
-        self.commands = commands(self.good)
+        self.commands = {name: line for name, line in commands(self.good).items() if name in names}
         self.undisturbed: dict[str, Listing] = {}
         self.seconds: dict[str, float] = {}
         for name, arguments in self.commands.items():
@@ -122,9 +122,6 @@ class Trial:
                 raise RuntimeError(f"{name}: {said(out)}")
             self.undisturbed[name], self.seconds[name] = results(out), time.monotonic() - begun
             print(f"{name}: {self.seconds[name]:.1f} s undisturbed", flush=True)
-        (self.good / "run").mkdir()
-        content = (folder / "train-1" / "state.safetensors").read_bytes()
-        (self.good / "run" / "state.safetensors").write_bytes(content)
 
     def new(self, name: str) -> Path:
         """A folder that is not there yet."""
@@ -232,13 +229,15 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=10.0, help="about, for all parts together")
     parser.add_argument("--most", type=int, default=10**6, help="files, kills and runs of each part, at most")
     parser.add_argument("--seed", type=int, default=0)
+    known = list(commands(Path()))
+    parser.add_argument("--commands", nargs="+", choices=known, default=known, help="to be disturbed")
     given = parser.parse_args()
     torch.set_num_threads(1)
     torch.optim.AdamW([torch.zeros(1, requires_grad=True)])  # imports much, once for all processes
     os.environ["OMP_NUM_THREADS"] = "1"
     begun, share = time.monotonic(), 60 * given.minutes
     with tempfile.TemporaryDirectory() as temporary:
-        trial = Trial(Path(temporary), given.seed)
+        trial = Trial(Path(temporary), given.seed, given.commands)
         parts: list[tuple[str, float, Callable[[float], Any]]] = [
             ("kills, each resumed to the same results", 0.35, lambda s: trial.kills(s, given.most)),
             ("full discs", 0.15, lambda s: trial.full_disc(s, given.most)),
@@ -258,7 +257,7 @@ def main() -> None:
     wrong = [*trial.wrong, *(f"{name}: {line}" for name, tried in fuzzed.items() for line in tried.escapes)]
     result |= {"wrong": wrong[:20], "minutes": round((time.monotonic() - begun) / 60, 1), "seed": given.seed}
     print(json.dumps(result, indent=1))
-    save_result("robustness", f"python -m benchmarks.robustness --minutes {given.minutes:g}", result)
+    save_result("robustness", " ".join(["python -m benchmarks.robustness", *sys.argv[1:]]), result)
     sys.exit(bool(wrong))
 
 
