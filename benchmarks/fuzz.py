@@ -16,6 +16,7 @@ from typing import Any
 from dhpf import InputError
 from dhpf.backbones.state import read_state
 from dhpf.data.check import check
+from dhpf.data.mini import make_mini
 from dhpf.data.unpack import unpack
 from dhpf.evaluate.leakage import read_training_list
 from dhpf.evaluate.predictions import Predictions
@@ -29,7 +30,18 @@ from dhpf.train.checkpoint import read_state as read_training_state
 from dhpf.train.recipe import read_recipe
 from dhpf.zoo import read_card
 
-ODD = (b"\0", b"\xff", b"\xff" * 4, b"\x7f\xff\xff\xff", b"\0" * 8, b'"', b"{", b"[" * 3000, b"NaN", b"null")
+ODD: tuple[bytes, ...] = (
+    b"\0",
+    b"\xff",
+    b"\xff" * 4,
+    b"\x7f\xff\xff\xff",
+    b"\0" * 8,
+    b'"',
+    b"{",
+    b"[" * 3000,
+    b"NaN",
+    b"null",
+)
 ODD += (
     b"1e999",
     b"-1",
@@ -41,6 +53,12 @@ ODD += (
     b",",
     b"\n",
     b"<script>",
+)
+
+DATA = (
+    ("CSV", "pf-pascal", "test_pairs.csv"),
+    ("mat", "pf-willow", "*.mat"),
+    ("JSON", "spair-71k", "*.json"),
 )
 
 
@@ -63,8 +81,10 @@ def sorted_counts(counts: Counter[str]) -> dict[str, int]:
     return {name: counts[name] for name in ("read", "refused")}
 
 
-def archives(folder: Path) -> None:
-    """A zip and a tar archive with a link."""
+def more_inputs(folder: Path) -> None:
+    """Data sets of every kind of annotation; a zip archive, and a tar archive with a link."""
+    for _, name, _ in DATA:
+        make_mini(name, folder / name)
     with zipfile.ZipFile(folder / "archive.zip", "w", zipfile.ZIP_DEFLATED) as zipped:
         zipped.writestr("a/b.txt", "words" * 100)
         zipped.writestr("c.txt", "more")
@@ -77,7 +97,7 @@ def archives(folder: Path) -> None:
 
 def readers(good: Path) -> dict[str, tuple[list[Path], Callable[[Path], object]]]:
     """Name -> sound files, and how one is read."""
-    data, endings = good / "data" / "PF-PASCAL", ("png", "jpg", "webp", "tiff", "bmp", "gif", "ppm")
+    endings = ("png", "jpg", "webp", "tiff", "bmp", "gif", "ppm")
 
     def in_place(path: Path, damaged: Path, read: Callable[[], object]) -> object:
         """Read a data set or a run with one damaged file."""
@@ -87,6 +107,10 @@ def readers(good: Path) -> dict[str, tuple[list[Path], Callable[[Path], object]]
             return read()
         finally:
             path.write_bytes(before)
+
+    def data_set(root: Path, pattern: str) -> tuple[list[Path], Callable[[Path], object]]:
+        file = min(root.rglob(pattern))
+        return [file], lambda damaged: in_place(file, damaged, lambda: check(root))
 
     return {
         "images": (
@@ -105,14 +129,7 @@ def readers(good: Path) -> dict[str, tuple[list[Path], Callable[[Path], object]]
         "training lists": ([good / "trained.txt"], read_training_list),
         "recipes (TOML)": ([good / "recipe.toml"], read_recipe),
         "cards (JSON)": ([good / "head.json"], read_card),
-        "data sets (CSV)": (
-            [data / "test_pairs.csv"],
-            lambda p: in_place(data / "test_pairs.csv", p, lambda: check(data)),
-        ),
-        "data sets (mat)": (
-            (mats := sorted(data.rglob("*.mat"))[:1]),
-            lambda p: in_place(mats[0], p, lambda: check(data)),
-        ),
+        **{f"data sets ({kind})": data_set(good / name, pattern) for kind, name, pattern in DATA},
         "archives (zip, tar)": (
             [good / "archive.zip", good / "archive.tar.gz"],
             lambda p: unpack(p, good.parent / "unpacked"),
@@ -143,7 +160,7 @@ def damaged(content: bytes, chance: random.Random) -> bytes:
 
 def fuzz(good: Path, scratch: Path, chance: random.Random, seconds: float, most: int) -> dict[str, Fuzzed]:
     """Try all readers in turn, until the time is up or each has had so many files."""
-    archives(good)
+    more_inputs(good)
     tried, known = {name: Fuzzed() for name in readers(good)}, readers(good)
     content = {path: path.read_bytes() for paths, _ in known.values() for path in paths}
     ends, count = time.monotonic() + seconds, 0

@@ -15,6 +15,7 @@ import os
 import random
 import resource
 import signal
+import socket
 import sys
 import tempfile
 import time
@@ -193,7 +194,8 @@ class Trial:
 
 def slow_clients(seconds: float, wrong: list[str]) -> dict[str, Any]:
     """A visitor of the page among clients who connect, send little or nothing, and stay."""
-    times, crowd = [], []
+    times: list[float] = []
+    crowd: list[socket.socket] = []
     with running_server("--model", "hpf-resnet50", "--size", "64") as server:
         visitor, ends = Client(server.address), time.monotonic() + seconds
         head = "PUT /api/photos/source HTTP/1.1\r\nHost: {}\r\nContent-Length: 99999\r\n\r\nabc"
