@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 OUT ?= demo
 
-.PHONY: demo test check wheel docs train-smoke clean
+.PHONY: demo test test-lowest check wheel docs train-smoke clean
 
 demo: $(VENV)/.installed
 	@mkdir -p $(OUT)
@@ -14,6 +14,10 @@ demo: $(VENV)/.installed
 
 test: $(VENV)/.installed-for-tests
 	$(BIN)/python -m pytest
+
+# A part of the tests with the lowest versions that pyproject.toml allows, in .venv-lowest.
+test-lowest:
+	.ci/lowest
 
 check: $(VENV)/.installed-for-checks
 	$(BIN)/ruff check
@@ -52,4 +56,4 @@ $(VENV)/.installed-for-docs: $(VENV)/.installed
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(OUT) build dist site
+	rm -rf $(VENV) .venv-lowest $(OUT) build dist site

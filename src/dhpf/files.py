@@ -112,6 +112,24 @@ def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[Path | None] 
             probed.add(real.parent)
 
 
+def make_folder(path: Path) -> None:
+    """Make a folder for results, with those above it, or say why that cannot be."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot make the folder {path}: {error.strerror}") from None
+
+
+def check_folder(path: Path) -> None:
+    """Raise before any work if a folder for results cannot be made or written to; nothing is made."""
+    there = real_path(path)
+    while not os.path.lexists(there):
+        there = there.parent
+    if not there.is_dir():
+        raise InputError(f"cannot make the folder {path}: {there} is a file; choose another place")
+    _probe(path, there / path.name)
+
+
 def write_atomically(path: Path, content: bytes | memoryview, durable: bool = True) -> None:
     """Write one file as :func:`write_together` does."""
     write_together({path: content}, durable)
@@ -151,14 +169,14 @@ def write_together(files: Mapping[Path, bytes | memoryview], durable: bool = Tru
         sys.stdout.write(bytes(files[STDOUT]).decode())
 
 
-def _real(path: Path) -> Path:
-    """What a link points to: it is the file that is replaced, not the link."""
+def real_path(path: Path) -> Path:
+    """What a link points to, a circle of links too: it is the file that is replaced, not the link."""
     return Path(os.path.realpath(path))
 
 
 def _names(path: Path) -> set[object]:
     """What two names of one file have in common: its location or, with hard links, its number on the disc."""
-    names: set[object] = {_real(path)}
+    names: set[object] = {real_path(path)}
     with contextlib.suppress(OSError):
         status = path.stat()
         names.add((status.st_dev, status.st_ino))
@@ -168,7 +186,7 @@ def _names(path: Path) -> set[object]:
 def _checked(path: Path) -> Path:
     """The file to write, or an error."""
     try:
-        real = _real(path)
+        real = real_path(path)
         if not real.parent.is_dir():
             raise InputError(f"cannot write {path}: there is no folder {path.parent}; create it first")
         with contextlib.suppress(FileNotFoundError):

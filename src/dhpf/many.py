@@ -11,7 +11,7 @@ from typing import Any
 from .annotate.photo_points import read_photo_points
 from .errors import InputError
 from .feature_cache import FeatureCache
-from .files import check_outputs, read_json, sha256, write_atomically, write_together
+from .files import check_outputs, make_folder, read_json, real_path, sha256, write_atomically, write_together
 from .matcher import Matcher
 from .outputs import Outputs
 from .pair_list import by_locality, one_to_many, read_jobs
@@ -85,7 +85,9 @@ def match_many(
     outputs = {job: wanted.outputs(folder / job.name) for job in listed.jobs}
     inputs = {path for job in listed.jobs for path in job.inputs}
     record = folder / "run.json"
-    _make_folder(folder, pairs if others is None else others)
+    if real_path(folder) == real_path(pairs if others is None else others):
+        raise InputError(f"{folder} holds the photos; choose another --out, lest results pass for photos")
+    make_folder(folder)
     results = [path for files in outputs.values() for path in files.paths()]
     check_outputs([record, *results], inputs | ({pairs} if pairs.is_file() else set()))
 
@@ -118,15 +120,6 @@ def match_many(
             write_together(files)
     wait_for_others()
     return Done(len(left) - len(failed), len(mine) - len(left), tuple(failed), listed.ignored)
-
-
-def _make_folder(folder: Path, pairs: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if folder.samefile(pairs):
-            raise InputError(f"{folder} holds the photos; choose another --out, lest results pass for photos")
-    except OSError as error:
-        raise InputError(f"cannot make the folder {folder}: {error.strerror}") from None
 
 
 def _checksum(path: Path) -> str | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .errors import InputError
-from .files import read_text
+from .files import read_text, real_path
 from .points import parse_points
 
 PHOTOS = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif"}
@@ -55,7 +55,7 @@ def one_to_many(reference: Path, folder: Path, points: Path | str | None = None)
     if not folder.is_dir():
         raise InputError(f"{folder} is no folder; wanted the photos that {reference} is matched with")
     photos, ignored = list_photos(folder)
-    others = [photo for photo in photos if photo.resolve() != reference.resolve()]
+    others = [photo for photo in photos if real_path(photo) != real_path(reference)]
     if not others:
         raise InputError(f"{folder} holds no photo to match {reference} with; wanted at least one")
     jobs = (Job(index, reference, photo, points) for index, photo in enumerate(others))

@@ -135,7 +135,7 @@ def test_without_matplotlib_one_line_names_the_cure(
         (["p.npz", "--model", "hpf-resnet50"], "give files or --model, not both"),
         (["p.npz", "p.npz"], "the same predictions file is given twice"),
         (["none.npz"], "none.npz: no such file"),
-        (["p.npz", "--out", "p.npz"], "p.npz is a file; wanted: a folder"),
+        (["p.npz", "--out", "p.npz"], "cannot make the folder p.npz: File exists"),
         (["p.npz", "--points", "q.csv"], "--points are for one pair"),
         (["other.npz"], "other.npz: some chooses no layers; there is nothing to draw"),
         (["empty.npz"], "empty.npz: holds no pair and skips 1"),

@@ -207,3 +207,11 @@ def test_bad_keypoint_cells_are_named(columns, cells, message):
     path.write_text(f"{header}\n{','.join(row.split(',')[:3])},{cells}\n")
     with pytest.raises(InputError, match=rf"test_pairs\.csv, line 2: .*{message}"):
         PFPascal(columns, "test")[0]
+
+
+def test_a_column_of_points_that_is_missing_is_named(tmp_path):
+    make_mini("pf-pascal", tmp_path / "mini")
+    file = tmp_path / "mini" / "test_pairs.csv"
+    file.write_text(file.read_text().replace("YB", "Y?", 1))
+    with pytest.raises(InputError, match=r"test_pairs\.csv.*there is no column 'YB'"):
+        PFPascal(tmp_path / "mini", "test").annotation(0)

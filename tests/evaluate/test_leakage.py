@@ -69,8 +69,8 @@ def test_training_lists_that_cannot_be_used(tmp_path: Path) -> None:
             read_training_list(tmp_path / name)
     with (tmp_path / "large").open("wb") as stream:
         stream.truncate(2**40)  # takes no room on the disc
-    with pytest.raises(InputError, match="large is too large"):
+    with pytest.raises(InputError, match="large is too large for a list of training images"):
         read_training_list(tmp_path / "large")
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00\x80")
-    with pytest.raises(InputError, match="binary is not text"):
+    with pytest.raises(InputError, match="binary is not text in UTF-8"):
         read_training_list(tmp_path / "binary")

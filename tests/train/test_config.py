@@ -204,7 +204,7 @@ def test_files_that_cannot_be_read(tmp_path):
     assert "no such recipe" in refusal(tmp_path / "absent.toml")
     assert str(tmp_path) in refusal(tmp_path)
     (tmp_path / "bytes.toml").write_bytes(b"name = '\xff\xfe'")
-    assert "bytes.toml cannot be read" in refusal(tmp_path / "bytes.toml")
+    assert "bytes.toml is not text in UTF-8; wanted a recipe" in refusal(tmp_path / "bytes.toml")
 
 
 def test_a_recipe_extends_another_from_its_own_folder(write):

@@ -239,5 +239,5 @@ def test_a_folder_that_cannot_be_made(backbone, tmp_path):
     from dhpf import InputError
 
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match="cannot make the feature folder"):
+    with pytest.raises(InputError, match="cannot make the folder"):
         FeatureStore(backbone, "x", SIZE, tmp_path / "file" / "features", 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -72,9 +73,9 @@ def draw_pair(study: PairStudy) -> Chart:
     return Chart("pair", TITLE, "", COLUMNS, tuple(rows), png, svg)
 
 
-def write_pair(study: PairStudy, folder: Path) -> list[Path]:
+def write_pair(study: PairStudy, folder: Path, inputs: Iterable[Path | None] = ()) -> list[Path]:
     """Write the chart and the table, all files or none."""
-    return write_contents(folder, draw_pair(study).files())
+    return write_contents(folder, draw_pair(study).files(), inputs)
 
 
 def print_pair(study: PairStudy, console: Console) -> None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..errors import InputError
 from ..evaluate.render import Table, print_tables, tag
 from ..evaluate.render import to_html as table_to_html
-from ..files import write_together
+from ..files import check_outputs, write_together
 from .charts import Chart, Row, to_csv
 from .figures import draw_figures
 from .study import ModelStudy
@@ -34,16 +33,6 @@ figure { margin: 40px 0 } svg { max-width: 100%; height: auto; background: #fff 
 """
 
 
-def make_folder(path: Path) -> None:
-    """Make the output folder, before any work is done."""
-    if path.exists() and not path.is_dir():
-        raise InputError(f"{path} is a file; wanted: a folder for the report (--out DIR)")
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"cannot make the folder {path}: {error.strerror}") from None
-
-
 def write_report(models: Sequence[ModelStudy], folder: Path) -> list[Path]:
     """Write everything, all of it or nothing.
 
@@ -58,9 +47,12 @@ def write_report(models: Sequence[ModelStudy], folder: Path) -> list[Path]:
     return write_contents(folder, contents)
 
 
-def write_contents(folder: Path, contents: Mapping[str, bytes]) -> list[Path]:
-    """Write files of these names into the folder, all of them or none."""
+def write_contents(
+    folder: Path, contents: Mapping[str, bytes], inputs: Iterable[Path | None] = ()
+) -> list[Path]:
+    """Write files of these names into the folder, all of them or none, and none of the inputs."""
     files = {folder / name: content for name, content in contents.items()}
+    check_outputs(files, inputs)
     write_together(files)
     return list(files)
 

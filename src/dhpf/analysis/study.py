@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ..errors import InputError
 from ..evaluate.predictions import Predictions
 from ..evaluate.score import MASK_METRICS, score_predictions
+from ..files import real_path
 from ..processes import rank_and_world_size
 from .kinds import KINDS, OTHER, kind_of
 from .timing import TIMED_PAIRS, time_pairs
@@ -80,7 +81,7 @@ class ModelStudy:
 
 def study_files(paths: Sequence[Path]) -> list[ModelStudy]:
     """Study predictions files, one for each model."""
-    if len({path.resolve() for path in paths}) < len(paths):
+    if len({real_path(path) for path in paths}) < len(paths):
         raise InputError("the same predictions file is given twice; give each once")
     loaded = [Predictions.load(path) for path in paths]
     for path, predictions in zip(paths, loaded, strict=True):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import InputError
-from ..files import sha256
+from ..files import real_path, sha256
 from ..images import read_size
 from ..processes import rank_and_world_size, wait_for_others
 from ..progress import shown
@@ -42,7 +42,7 @@ class Job:
         """The objects of reference photos, which stay as people marked them."""
         found: dict[Path, tuple[LabelledObject, ...]] = {}
         for reference in self.references:
-            path = reference.path.resolve()
+            path = real_path(reference.path)
             found[path] = (*found.get(path, ()), reference.object)
         return found
 
@@ -187,7 +187,7 @@ def _label(
     target: Target, marked: dict[Path, tuple[LabelledObject, ...]], annotator: Annotator
 ) -> AnnotatedImage:
     size = read_size(target.path)
-    objects = marked.get(target.path.resolve())
+    objects = marked.get(real_path(target.path))
     if objects is None:
         objects = tuple(annotator.label(target.path, size, place) for place in target.places)
     return AnnotatedImage(target.name, size, objects)

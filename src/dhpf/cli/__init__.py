@@ -16,6 +16,9 @@ from .. import __version__
 from ..errors import InputError
 from . import analyse, annotate, compare, data, evaluate, match, models, score, train, web
 
+# How torch says it, and the system where a library does not fit
+NO_MEMORY = re.compile("out of memory|allocate memory|failed to map segment")
+
 
 def _version(show: bool) -> None:
     if show:
@@ -100,8 +103,8 @@ def _run() -> int:
         return _complain(str(error))
     except (typer.Abort, KeyboardInterrupt):
         return _complain("interrupted", code=130)
-    except (MemoryError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and not re.search("out of memory|allocate memory", str(error)):
+    except (MemoryError, RuntimeError, ImportError) as error:
+        if not isinstance(error, MemoryError) and not NO_MEMORY.search(str(error)):
             raise
         return _complain("out of memory; choose a smaller --size, --cache or number of --workers")
     return 0

@@ -72,7 +72,8 @@ def analyse(
     from rich.console import Console
 
     from ..analysis.charts import check_matplotlib
-    from ..analysis.report import make_folder, print_overview, write_report
+    from ..analysis.report import print_overview, write_report
+    from ..files import make_folder
 
     check_matplotlib()
     if pair is not None:
@@ -110,7 +111,7 @@ def _analyse_pair(
 ) -> None:
     from rich.console import Console
 
-    from ..analysis.report import make_folder
+    from ..files import make_folder
     from ..images import read_image
     from ..points import check_points, read_points
 
@@ -123,6 +124,6 @@ def _analyse_pair(
     matcher = load_model(model, sides, device, backbone)
     make_folder(out)
     study = study_pair(matcher, source, target, given)
-    for path in write_pair(study, out):
+    for path in write_pair(study, out, (*pair, points)):
         typer.echo(f"wrote {path}")
     print_pair(study, Console())

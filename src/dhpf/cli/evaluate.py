@@ -18,7 +18,7 @@ import typer
 from ..data.registry import find_dataset
 from ..errors import InputError
 from ..evaluate.beam_search import ALPHA, BEAM, MOST_LAYERS, Step
-from ..evaluate.protocol import ALPHAS, DEFAULT_PRESET, DIRECTIONS, protocol_for
+from ..evaluate.protocol import ALPHAS, DEFAULT_PRESET, DIRECTIONS, alpha_names, protocol_for
 from ..files import check_outputs, write_atomically
 from .match import Backbone, Device, Flip, Model, Size, parse_size
 from .score import (
@@ -145,12 +145,17 @@ def evaluate(
       dhpf evaluate --model hpf-resnet50 --dataset pf-pascal --root PF-PASCAL --split test
     """
     options = dict(locals())
+
+    from ..evaluate.leakage import read_training_list
+    from ..processes import rank_and_world_size
+
     find_dataset(dataset)
     direction = protocol_for(dataset, protocol, change).direction  # errors before hours of work, not after
+    alpha_names(alpha)
+    if train_list is not None:
+        read_training_list(train_list)
     inputs = (Path(model) if model else None, backbone, train_list)
     check_outputs((out, json, csv, markdown, html), chain(inputs, _files(dataset, root, split, layout)))
-
-    from ..processes import rank_and_world_size
 
     rank, world = rank_and_world_size()
     if out is None and world > 1:
@@ -201,7 +206,7 @@ def beam_search(
     rules = protocol_for(dataset, protocol, change)
     sides = parse_size(size) if size else None
     pairs = _open(dataset, root, split, layout)
-    check_outputs([json], chain([backbone], pairs.files()))
+    check_outputs([json], chain([Path(model) if model else None, backbone], pairs.files()))
     others = _open(dataset, root, exclude_pairs_of, layout) if exclude_pairs_of else None
 
     from ..evaluate.layer_search import search_layers

@@ -40,6 +40,8 @@ class Row(NamedTuple):
 
     def text(self, column: str) -> str:
         """One cell."""
+        if column not in self.values:
+            raise InputError(f"{self.place}: there is no column {column!r}")
         return self.values[column].strip()
 
     def integer(self, column: str) -> int:

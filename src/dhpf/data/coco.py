@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
+from ..files import real_path
 from .annotations import SHOWN, as_box, as_numbers, inner_path, read_object
 from .pairs import Annotation, Entry, Floats, Labels, PairDataset, unique
 
@@ -89,7 +90,7 @@ class CocoKeypoints(PairDataset):
             beside = self.file.parent.name == "annotations"  # the images lie beside that folder
             self.root = self.file.parent.parent if beside else self.file.parent
             plain = self.file.name in PLAIN_NAMES
-            self.split = self.file.resolve().parent.name if plain else _own_name(self.file)
+            self.split = real_path(self.file).parent.name if plain else _own_name(self.file)
         else:
             splits = find_splits(self.root)
             if split not in splits:

@@ -55,6 +55,8 @@ def make_mini(name: str, root: str | Path, seed: int = 0) -> None:
         The same seed gives the same files.
     """
     find_dataset(name)
+    if seed < 0:
+        raise InputError(f"seed {seed}: wanted 0 or more")
     root = Path(root)
     if root.exists() and (not root.is_dir() or any(root.iterdir())):
         raise InputError(f"{root}: a mini data set is written to an empty or new folder, and this is neither")

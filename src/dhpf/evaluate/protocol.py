@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
@@ -105,6 +106,14 @@ PRESETS = {
     ),
 }
 DEFAULT_PRESET = "dhpf"
+
+
+def alpha_names(alphas: Sequence[float]) -> tuple[str, ...]:
+    """How the alphas of PCK are written, if they are what they must be."""
+    names = tuple(f"{alpha:g}" for alpha in alphas)
+    if not names or not all(0 < alpha < math.inf for alpha in alphas) or len(set(names)) < len(names):
+        raise InputError(f"alphas {list(alphas)}; wanted: one or more numbers above 0, each once, e.g. 0.1")
+    return names
 
 
 def protocol_for(dataset: str, preset: str = DEFAULT_PRESET, changes: Iterable[str] = ()) -> Protocol:

@@ -13,7 +13,7 @@ from .breakdown import RESAMPLES, Calibration, Summary, calibrate, groups, summa
 from .leakage import leak_free_pairs
 from .metrics import measure, pair_masks, pair_pck, within
 from .predictions import Predictions
-from .protocol import ALPHAS, Protocol, protocol_for
+from .protocol import ALPHAS, Protocol, alpha_names, protocol_for
 
 Floats = NDArray[np.float64]
 Booleans = NDArray[np.bool_]
@@ -55,9 +55,7 @@ def pair_values(
     """The metrics, the figures of each pair (P, M) in percent, and its weight in their mean (P,)."""
     if not len(predictions):
         raise InputError(f"no pair to score: the predictions hold none and skip {len(predictions.skipped)}")
-    names = tuple(f"{alpha:g}" for alpha in alphas)
-    if not names or not all(0 < alpha < np.inf for alpha in alphas) or len(set(names)) < len(names):
-        raise InputError(f"alphas {list(alphas)}; wanted: one or more numbers above 0, each once, e.g. 0.1")
+    names = alpha_names(alphas)
     if predictions.direction != protocol.direction:
         raise InputError(
             f"the predictions go {predictions.direction}, the protocol wants {protocol.direction}; "

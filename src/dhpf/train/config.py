@@ -8,7 +8,9 @@ from dataclasses import dataclass, field, make_dataclass
 from functools import cache
 from typing import Any
 
+from ..backbones.weights import find_backbone
 from ..errors import InputError
+from ..matcher import check_size
 from ..methods import find_method
 from ..methods.base import Method
 from ..settings import from_mapping
@@ -153,7 +155,10 @@ def make_config(content: Mapping[str, Any], place: str) -> Config:
             raise InputError(f"{place}: {key} is gone, leave it out: {reason}")
     model = content.get("model")
     name = model.get("method", ModelConfig.method) if isinstance(model, Mapping) else ModelConfig.method
-    method = find_method(str(name))
+    try:
+        method = find_method(str(name))
+    except InputError as error:
+        raise InputError(f"{place}: {error}") from None
     if method.losses is Method.losses:
         raise InputError(f"{place}: model.method = {name!r} has nothing to train")
     config = from_mapping(config_of(method), content, place)  # type: ignore[arg-type]  # a class has a hash
@@ -175,6 +180,11 @@ def _check(config: Config, method: type[Method], place: str) -> None:
         value = _look_up(config, key)
         if not low <= value <= high:
             raise InputError(f"{place}: {key} = {value}; wanted from {low} to {high}")
+    try:
+        find_backbone(config.model.backbone)
+        check_size(config.model.size)
+    except InputError as error:
+        raise InputError(f"{place}: {error}") from None
     if not config.data.train:
         raise InputError(f"{place}: data.train is empty; name what to train on, such as 'pf-pascal/val'")
     for name in config.data.train:

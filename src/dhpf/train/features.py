@@ -17,8 +17,7 @@ from torch import Tensor
 
 from ..backbones.base import Backbone, Features, extract
 from ..data.pairs import Photo
-from ..errors import InputError
-from ..files import write_atomically
+from ..files import make_folder, real_path, write_atomically
 from ..grid import Size
 from .augmentation import Augmentation
 from .sealed import seal, unseal
@@ -47,10 +46,7 @@ class FeatureStore:
         self.computed = 0
         self._written = 0
         self._sound: set[tuple[str, int]] = set()  # what was seen to fit: key, time of the file
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"cannot make the feature folder {folder}: {error.strerror}") from None
+        make_folder(folder)
 
     def get(self, photo: Photo, augmentation: Augmentation) -> Features:
         """From the folder, or computed and kept there; on the CPU, blocks in float16."""
@@ -94,7 +90,7 @@ class FeatureStore:
 
     def _key(self, photo: Photo, augmentation: Augmentation) -> str:
         status = photo.path.stat()
-        known = photo.path.resolve(), status.st_size, status.st_mtime_ns, photo.appearance, augmentation
+        known = real_path(photo.path), status.st_size, status.st_mtime_ns, photo.appearance, augmentation
         return hashlib.sha256(repr((*known, self.name, self.size)).encode()).hexdigest()[:32]
 
     def _make_room(self, needed: int) -> None:

@@ -18,7 +18,7 @@ from ..backbones.weights import load_backbone
 from ..data.pairs import Photo
 from ..errors import InputError
 from ..evaluate.provenance import code_version
-from ..files import cache_folder, check_writable, write_atomically
+from ..files import cache_folder, check_folder, check_writable, make_folder, write_atomically
 from ..heads import load_head_for_training, save_head
 from ..matcher import check_device, check_size, round_size
 from ..methods import find_method
@@ -56,12 +56,14 @@ def train(config: Config, out: Path, resume: bool = False, features: Path | None
     resumes = (out / STATE).exists()
     if resumes and not resume:
         raise InputError(f"{out} holds a run already; resume it with --resume, or choose another --out")
+    check_folder(out)
     needs_points = getattr(config.loss, "needs_points", True)
     sources = open_sources(config.data, config.run.seed, needs_points=needs_points)
     _join_processes(device)
     try:
         run = Run(config, sources, out, device, features or cache_folder() / "features")
-        _make_folder(out)  # only now: bad input leaves nothing behind
+        make_folder(out)  # only now: bad input leaves nothing behind
+        check_writable(out / STATE)  # removes what a killed run left unfinished, too
         run.resume() if resumes else run.begin()
         run.train()
     finally:
@@ -226,14 +228,6 @@ def _build(config: Config) -> Method:
     if model.start:
         return load_head_for_training(find_head(model.start), model.method, model.backbone, config.head)
     return find_method(model.method)(load_backbone(model.backbone), config.head)
-
-
-def _make_folder(out: Path) -> None:
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"cannot make the folder {out}: {error.strerror}") from None
-    check_writable(out / STATE)  # removes what a killed run left unfinished, too
 
 
 def own_device(name: str) -> str:

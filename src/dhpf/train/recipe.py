@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, unknown
+from ..files import read_text, real_path
 from .config import Config, make_config
 
 if sys.version_info >= (3, 11):
@@ -50,21 +51,19 @@ def _find(recipe: str, folder: Path) -> Path:
 
 def _read(path: Path, readers: tuple[Path, ...] = ()) -> dict[str, Any]:
     """What a recipe says, over what the one says that it ``extends``: a file from its folder, or a name."""
-    if path.resolve() in readers:
+    if real_path(path) in readers:
         raise InputError(f"{path} extends itself, by way of {readers[-1]}")
     try:
-        content: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"no such recipe: {path}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read: {error}") from None
+        content: dict[str, Any] = tomllib.loads(read_text(path, "recipe"))
+    except InputError:
+        raise
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not TOML: {error}") from None
     base = content.pop("extends", None)
     if base is not None:
         if not isinstance(base, str):
             raise InputError(f"{path}: extends = {base!r}; wanted the name of a recipe or of its file")
-        content = _over(_read(_find(base, path.parent), (*readers, path.resolve())), content)
+        content = _over(_read(_find(base, path.parent), (*readers, real_path(path))), content)
     make_config(content, str(path))  # an error is of the file that has it
     return content
 

@@ -21,7 +21,7 @@ from ..data.pseudo_pairs import PseudoPairs
 from ..data.registry import find_dataset, open_dataset
 from ..data.synthetic import SyntheticPairs
 from ..errors import InputError
-from ..files import cache_folder
+from ..files import cache_folder, real_path
 from .config import DataConfig
 
 SYNTHETIC = "folder:"
@@ -80,7 +80,7 @@ class ImageNames:
     def __init__(self, datasets: Iterable[PairDataset]) -> None:
         entries = (e for dataset in datasets if dataset.name in NAMED_BY_STEM for e in dataset.entries)
         self.stems = frozenset(path.stem for entry in entries for path in (entry.source, entry.target))
-        self._resolved = cache(lambda path: str(path.resolve()))
+        self._resolved = cache(lambda path: str(real_path(path)))
 
     def of(self, entry: Entry) -> frozenset[str]:
         """Those of both images of a pair; a synthetic pair shows one."""
@@ -279,7 +279,7 @@ def _drawn(names: Iterable[str], root: Path, seed: int) -> list[str]:
 
     Paths count from the data set's folder: the order is the same on every machine.
     """
-    top = root.resolve()
+    top = real_path(root)
 
     def lot(name: str) -> str:
         portable = Path(os.path.relpath(name, top)).as_posix() if Path(name).is_absolute() else name

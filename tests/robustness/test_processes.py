@@ -1,0 +1,88 @@
+"""Where a process matters: signals, limits of the system, an odd environment."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.robustness.conftest import World
+
+PROGRAM = "from dhpf.__main__ import main; main()"
+SIGNAL_AT_IMPORT = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # tests may run where it is ignored
+class Sends:
+    def find_spec(self, name, path=None, target=None):
+        if name == "{module}":
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), signal.{signal})
+sys.meta_path.insert(0, Sends())
+"""
+NO_HOME = """
+import os, pwd
+def unknown(uid):
+    raise KeyError(uid)
+pwd.getpwuid = unknown
+"""
+LITTLE_MEMORY = """
+import resource
+resource.setrlimit(resource.RLIMIT_AS, (600 * 2**20,) * 2)
+"""
+
+
+def run(folder: Path, line: str, before: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+    """The program in a process of its own, in which some lines may run before it."""
+    known = {name: value for name, value in os.environ.items() if name not in ("HOME", "XDG_CACHE_HOME")}
+    command = [sys.executable, "-c", f"{before}\n{PROGRAM}", *line.split()]
+    return subprocess.run(
+        command, cwd=folder, env=known | environment, text=True, capture_output=True, timeout=300
+    )
+
+
+def refused(ended: subprocess.CompletedProcess[str], complaint: str) -> None:
+    assert (ended.returncode, ended.stdout) == (2, ""), ended.stderr
+    assert ended.stderr.startswith("dhpf: error: ") and ended.stderr.count("\n") == 1, ended.stderr
+    assert complaint in ended.stderr
+
+
+@pytest.mark.parametrize("module", ["typer", "dhpf.cli.web", "PIL", "torch", "dhpf.matcher"])
+def test_ctrl_c_while_libraries_are_imported(tmp_path: Path, module: str) -> None:
+    before = SIGNAL_AT_IMPORT.format(module=module, signal="SIGINT")
+    ended = run(tmp_path, "match --sample cats --size 64", before)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "dhpf: error: interrupted\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_sigterm_leaves_no_temporary_folder(tmp_path: Path, world: World) -> None:
+    work, temporary = tmp_path / "work", tmp_path / "temporary"
+    work.mkdir()
+    temporary.mkdir()
+    before = SIGNAL_AT_IMPORT.format(module="dhpf.evaluate.predict", signal="SIGTERM")
+    line = world.real("evaluate --dataset pf-pascal --root GOOD/data/PF-PASCAL --json out.json")
+    ended = run(work, line, before, TMPDIR=str(temporary))
+    assert (ended.returncode, ended.stderr) == (143, "")
+    assert [*work.iterdir(), *temporary.iterdir()] == []
+
+
+@pytest.mark.parametrize(
+    "line", ["data list", "data download pf-pascal", "match --sample cats --model hpf-resnet101"]
+)
+def test_a_user_without_a_home(tmp_path: Path, line: str) -> None:
+    refused(run(tmp_path, line, NO_HOME), "there is no home folder for downloads; set DHPF_HOME to a folder")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nonsense_about_processes(tmp_path: Path, world: World) -> None:
+    line = world.real("predict --dataset pf-pascal --root GOOD/data/PF-PASCAL --out out.npz")
+    refused(run(tmp_path, line, LOCAL_WORLD_SIZE="x"), "LOCAL_WORLD_SIZE=x")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_little_memory_from_the_beginning(tmp_path: Path) -> None:
+    """As after ulimit -v: libraries themselves cannot be loaded, or the model cannot."""
+    refused(run(tmp_path, "match --sample cats", LITTLE_MEMORY, OMP_NUM_THREADS="1"), "memory")
+    assert list(tmp_path.iterdir()) == []
