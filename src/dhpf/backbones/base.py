@@ -5,11 +5,24 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from ..grid import Grid, Size
+
+
+class ForegroundProbe(NamedTuple):
+    """A linear map of one layer's features that tells objects from surroundings (`benchmarks/foreground.py`)."""
+
+    layer: int
+    weight: Tensor  # (C,)
+    bias: Tensor  # ()
+
+    def __call__(self, block: Tensor) -> Tensor:
+        """The probability of each cell, (h, w, C) -> (h, w)."""
+        return (block.float() @ self.weight.to(block.device) + self.bias.to(block.device)).sigmoid()
 
 
 class Backbone(nn.Module, ABC):
@@ -23,6 +36,7 @@ class Backbone(nn.Module, ABC):
     mean: tuple[float, float, float] = (0.485, 0.456, 0.406)  # of the input's RGB in [0, 1]
     std: tuple[float, float, float] = (0.229, 0.224, 0.225)
     multiple: int = 1  # the sides of the input must be multiples of it
+    foreground: ForegroundProbe | None = None  # where one is known
     unused: tuple[str, ...] = ()  # how keys of official checkpoints begin that are not needed here
 
     @abstractmethod
@@ -58,6 +72,7 @@ class Features:
     blocks: Mapping[int, Tensor]  # layer: (h, w, C)
     pooled: Mapping[int, Tensor]  # layer: (C,), the block's mean
     grid: Grid
+    foreground: Tensor | None = None  # (h, w) how likely each cell shows an object, where that is known
     transformed: bool = False  # the blocks are those of a method, no longer the backbone's
 
     @property
@@ -68,16 +83,22 @@ class Features:
     @property
     def nbytes(self) -> int:
         """Memory held."""
-        tensors = (*self.blocks.values(), *self.pooled.values())
+        seen = () if self.foreground is None else (self.foreground,)
+        tensors = (*self.blocks.values(), *self.pooled.values(), *seen)
         return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
 @torch.no_grad()
 def extract(backbone: Backbone, image: Tensor, layers: Sequence[int] | None = None) -> Features:
     """The features of one image (3, H, W), normalised."""
-    blocks = backbone(image[None].to(backbone.device), layers)
+    wanted = range(len(backbone.channels)) if layers is None else layers
+    probe = backbone.foreground
+    needed = sorted({*wanted, *(() if probe is None else (probe.layer,))})
+    found = backbone(image[None].to(backbone.device), needed)
+    blocks = {layer: block[0].permute(1, 2, 0) for layer, block in found.items()}
     return Features(
-        {layer: block[0].permute(1, 2, 0) for layer, block in blocks.items()},
-        {layer: block[0].mean(dim=(1, 2)) for layer, block in blocks.items()},
+        {layer: blocks[layer] for layer in wanted},
+        {layer: found[layer][0].mean(dim=(1, 2)) for layer in wanted},
         backbone.grid((image.shape[2], image.shape[1])),
+        None if probe is None else probe(blocks[probe.layer]),
     )

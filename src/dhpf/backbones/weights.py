@@ -12,10 +12,11 @@ from typing import Any
 from urllib.error import URLError
 
 import torch
+from safetensors.torch import load_file
 
 from ..errors import InputError, unknown
 from ..files import cache_folder, sha256
-from .base import Backbone
+from .base import Backbone, ForegroundProbe
 from .resnet import ResNet
 from .state import load_state
 from .vit import ViT
@@ -138,9 +139,19 @@ def load_backbone(name: str, file: Path | None = None) -> Backbone:
     network = entry.build()
     load_state(network, path, f"{path} is not a {network.title}", network.unused, network.renamed)
     network = network.for_inference()
+    network.foreground = _probe(name)
     if file is not None and not _is_finite(network):  # the named ones are known by their checksum
         raise InputError(f"{file} computes values that are infinite or no numbers; get it again")
     return network
+
+
+def _probe(name: str) -> ForegroundProbe | None:
+    """What tells objects from their surroundings, if it is known for these weights."""
+    path = ASSETS / f"{name}_foreground.safetensors"
+    if not path.exists():
+        return None
+    state = load_file(path)
+    return ForegroundProbe(int(state["layer"]), state["weight"], state["bias"])
 
 
 def _is_finite(network: Backbone) -> bool:
