@@ -80,14 +80,12 @@ def main() -> None:
     ]
     out = ASSETS / f"{arguments.backbone}_foreground.safetensors"
     save_file({"layer": torch.tensor(arguments.layer), "weight": weight, "bias": bias}, out)
-    command = f"python -m benchmarks.foreground ANNOTATIONS --backbone {arguments.backbone} --layer {arguments.layer}"
-    result = {
-        "images": len(boxes),
-        "held_out": len(areas),
-        "area_under_curve": round(float(np.mean(areas)), 3),
-    }
+    options = f"--backbone {arguments.backbone} --layer {arguments.layer} --side {arguments.side}"
+    area = round(float(np.mean(areas)), 3)
+    result = {"images": len(boxes), "held_out": len(areas), "area_under_curve": area}
     print(result)
-    save_result(f"foreground_{arguments.backbone}", command + f" --side {arguments.side}", result)
+    name = f"foreground_{arguments.backbone}"
+    save_result(name, f"python -m benchmarks.foreground ANNOTATIONS {options}", result)
 
 
 def fitted(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from PIL import Image
+from scipy.ndimage import map_coordinates
 
 from .errors import InputError
 from .grid import Grid, Size, resize_points
@@ -22,6 +23,19 @@ from .model.scores import Scores
 from .points import Points, check_points
 
 STRIP = 2**20  # pixels that are computed at a time, so that a large photo needs little more than its result
+
+
+class Foreground(NamedTuple):
+    """How likely each cell of an image shows an object."""
+
+    probability: NDArray[np.float32]  # (rows, columns)
+    grid: Grid
+
+    def at(self, points: Points) -> NDArray[np.float64]:
+        """Of points (K, 2) in pixels of the network's input, (K,)."""
+        column, row = ((points - self.grid.offset) / self.grid.stride).T
+        found: NDArray[np.float64] = map_coordinates(self.probability, [row, column], order=1, mode="nearest")
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +50,7 @@ class Match:
     layers: tuple[int, ...] | None = None  # that were chosen; None where the method does not choose
     layer_probability: NDArray[np.float32] | None = None  # (L,) how sure each gate was to be on, with gates
     match_scores: Scores | None = field(default=None, repr=False)  # for :meth:`scores`; not pickled
+    foreground: tuple[Foreground, Foreground] | None = None  # of source and target, where it is known
     flipped: bool = False  # matched with the mirrored target, of which the model was surer
 
     def transfer(self, points: ArrayLike, min_confidence: float = 0.0) -> Points:
@@ -120,8 +135,25 @@ class Match:
             confidence[rows] = self.cells.confidence_at(inside[..., 0], inside[..., 1])
         return confidence
 
+    def on_objects(self, points: ArrayLike) -> NDArray[np.float64]:
+        """How likely points of the source and their matches both lie on an object, (K,); 1 if nothing is known.
+
+        Parameters
+        ----------
+        points
+            (K, 2), x then y, in pixels of the source photo.
+        """
+        inside = self._in_input(points)
+        if self.foreground is None:
+            return np.ones(len(inside))
+        here, there = self.foreground
+        return np.minimum(here.at(inside), there.at(self.cells.transfer(inside)))
+
     def keypoints(self, count: int = 12) -> Points:
-        """The most confident source points, (at most ``count``, 2), spread over the photo."""
+        """Confident source points on what both photos show, (at most ``count``, 2), spread over it.
+
+        There are fewer where fewer qualify, and none where the photos show nothing alike.
+        """
         from .viz.spread import spread_points
 
         if count < 1:

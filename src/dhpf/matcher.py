@@ -19,7 +19,7 @@ from .backbones.base import Features
 from .errors import InputError
 from .grid import Size, mirror_points
 from .images import ImageLike, read_image, to_input
-from .match import Match
+from .match import Foreground, Match
 from .methods.base import Matches, Method
 from .model.scores import MirroredScores
 from .zoo import DEFAULT_MODEL, Calibration, intended_size, load_method, models
@@ -149,6 +149,7 @@ class Matcher:
             layers=found.layers,
             layer_probability=probability,
             match_scores=found.scores if scores else None,
+            foreground=_foreground(a, b),
             flipped=flipped,
         )
 
@@ -176,6 +177,15 @@ class Matcher:
                 f"{name} holds features on {image.device}; this matcher computes on {self.device}"
             )
         return image.image, image.features, image.mirrored
+
+
+def _foreground(*sides: Features) -> tuple[Foreground, Foreground] | None:
+    known = [
+        Foreground(side.foreground.cpu().numpy(), side.grid.with_shape(*side.foreground.shape))
+        for side in sides
+        if side.foreground is not None
+    ]
+    return (known[0], known[1]) if len(known) == 2 else None
 
 
 def _mirrored_back(found: Matches, width: int) -> Matches:

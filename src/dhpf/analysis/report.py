@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..evaluate.render import Table, print_tables, tag
+from ..evaluate.render import Table, page, print_tables, tag
 from ..evaluate.render import to_html as table_to_html
 from ..files import check_outputs, write_together
 from .charts import Chart, Row, to_csv
@@ -97,9 +97,7 @@ def to_html(models: Sequence[ModelStudy], charts: Sequence[Chart]) -> str:
         for chart in charts
     )
     remarks = (tag("p", escape(note)) for note in notes(models))
-    head = tag("head", '<meta charset="utf-8">', tag("title", TITLE), tag("style", STYLE))
-    body = tag("body", tag("h1", TITLE), table_to_html(_table(models)), *remarks, *figures)
-    return f'<!doctype html>\n<html lang="en">\n{head}\n{body}\n</html>\n'
+    return page(TITLE, STYLE, tag("h1", TITLE), table_to_html(_table(models)), *remarks, *figures)
 
 
 def _table(models: Sequence[ModelStudy]) -> Table:

@@ -14,7 +14,7 @@ from ..grid import Grid, Size
 
 
 class ForegroundProbe(NamedTuple):
-    """A linear map of one layer's features that tells objects from surroundings (`benchmarks/foreground.py`)."""
+    """A linear map of one layer that tells objects from surroundings; `benchmarks/foreground.py` fits it."""
 
     layer: int
     weight: Tensor  # (C,)

@@ -166,6 +166,8 @@ class PairDataset(Dataset[Pair]):
         Which list of the data set this is.
     entries
         The list, in the order of the items; reading it opens no further file.
+    reads
+        Patterns of the names of the lists and annotations.
     sizes
         Width and height of images, where the annotation states them: of other images it says nothing.
     """
@@ -174,6 +176,7 @@ class PairDataset(Dataset[Pair]):
     root: Path
     split: str
     entries: tuple[Entry, ...]
+    reads: tuple[str, ...] = ()
     sizes: Mapping[Path, tuple[int, int]] = MappingProxyType({})
 
     def annotation(self, index: int) -> Annotation:
@@ -181,7 +184,9 @@ class PairDataset(Dataset[Pair]):
         raise NotImplementedError
 
     def files(self) -> Iterator[Path]:
-        """All files that are read for these pairs, once or more often: no output may replace them."""
+        """All files that may be read for these pairs: no output may replace them."""
+        for pattern in self.reads:
+            yield from self.root.glob(pattern)
         for entry in self.entries:
             yield from (entry.source, entry.target)
 

@@ -6,7 +6,6 @@ One JSON file for each pair; 53,340 of them in training, so they are read when a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 from ..errors import InputError
@@ -37,6 +36,7 @@ class SPair71k(PairDataset):
     """
 
     name = "spair-71k"
+    reads = ("Layout/*/*.txt", "PairAnnotation/*/*.json", "Segmentation/*/*.png")
 
     def __init__(self, root: str | Path, split: str = "test", layout: str = "large") -> None:
         self.root, self.split = Path(root), split
@@ -44,19 +44,11 @@ class SPair71k(PairDataset):
             raise InputError(f"spair-71k has no split {split!r}; its splits are {', '.join(SPLITS)}")
         if layout not in LAYOUTS:
             raise InputError(f"spair-71k has no layout {layout!r}; its layouts are {' and '.join(LAYOUTS)}")
-        self._list = self.root / "Layout" / layout / f"{split}.txt"
-        names = read_text(self._list, "pair list", MOST_BYTES).split()
+        path = self.root / "Layout" / layout / f"{split}.txt"
+        names = read_text(path, "pair list", MOST_BYTES).split()
         if not names:
-            raise InputError(f"{self._list}: the split is empty, the list holds no pair")
-        self.entries = tuple(map(self._entry, names))
-
-    def files(self) -> Iterator[Path]:
-        """The list, and the images, annotations and class maps of its pairs."""
-        yield self._list
-        for entry in self.entries:
-            yield self._annotation_file(entry.id)
-            for image in (entry.source, entry.target):
-                yield from (image, self._class_map_file(image, entry.category))
+            raise InputError(f"{path}: the split is empty, the list holds no pair")
+        self.entries = tuple(self._entry(name, path) for name in names)
 
     def annotation(self, index: int) -> Annotation:
         """Read a pair's file: points, boxes, and the variation flags where it has them."""
@@ -76,10 +68,10 @@ class SPair71k(PairDataset):
             raise InputError(f"{file}: a variation flag is not a whole number from 0 to {LARGEST_FLAG}")
         return Annotation(labels[0], labels[1], flags).checked(file)
 
-    def _entry(self, name: str) -> Entry:
+    def _entry(self, name: str, listed_in: Path) -> Entry:
         match = PAIR.fullmatch(name)
         if match is None or match[3] not in CLASSES:
-            raise InputError(f"{self._list}: {name[:SHOWN]!r} is not number-source-target:category")
+            raise InputError(f"{listed_in}: {name[:SHOWN]!r} is not number-source-target:category")
         source, target, category = match.groups()
         folder = self.root / "JPEGImages" / category
         return Entry(name, category, folder / f"{source}.jpg", folder / f"{target}.jpg")
@@ -89,9 +81,6 @@ class SPair71k(PairDataset):
         candidates = [folder / f"{name.replace(':', mark)}.json" for mark in COLON_STAND_INS]
         return next((path for path in candidates if path.exists()), candidates[0])
 
-    def _class_map_file(self, image: Path, category: str) -> Path:
-        return self.root / "Segmentation" / category / f"{image.stem}.png"
-
     def _class_map(self, image: Path, category: str) -> ClassMap | None:
-        path = self._class_map_file(image, category)
+        path = self.root / "Segmentation" / category / f"{image.stem}.png"
         return ClassMap(path, CLASSES.index(category) + 1) if path.exists() else None

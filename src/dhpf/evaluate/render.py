@@ -98,6 +98,13 @@ def tag(name: str, *content: str, **attributes: object) -> str:
     return f"<{' '.join([name, *pairs])}>{''.join(content)}</{name}>"
 
 
+def page(title: str, style: str, *body: str) -> str:
+    """A page that needs nothing else."""
+    meta = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
+    head = tag("head", meta, tag("title", escape(title)), tag("style", style))
+    return f'<!doctype html>\n<html lang="en">\n{head}\n{tag("body", *body)}\n</html>\n'
+
+
 def _plain(text: str) -> str:
     """Text that Markdown takes for nothing else."""
     return MARKUP.sub(r"\\\1", text)

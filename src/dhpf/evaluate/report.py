@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..errors import InputError
 from .gallery import draw_pair, rank
-from .render import tag, to_html
+from .render import page, tag, to_html
 from .score import ALPHA, Score
 from .tables import columns, remarks, tables, title
 
@@ -42,9 +42,7 @@ def report(score: Score, root: Path | None = None) -> str:
         _gallery(score, root),
     )
     style = files("dhpf.evaluate").joinpath("report.css").read_text(encoding="utf-8")
-    meta = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-    page = tag("head", meta, tag("title", escape(title(score))), tag("style", style))
-    return f'<!doctype html>\n<html lang="en">\n{page}\n{tag("body", main)}\n</html>\n'
+    return page(title(score), style, main)
 
 
 def _gallery(score: Score, root: Path | None) -> str:

@@ -30,9 +30,10 @@ from .batches import Batches, EpochPlan, Position
 from .checkpoint import BEST, LAST, STATE, Progress, load_state, save_state
 from .config import Config
 from .features import FeatureStore
+from .holdout import spaced
 from .optimise import learning_rate, make_optimiser, update_ema
 from .report import Reporter
-from .sources import Sources, open_sources, spaced
+from .sources import Sources, open_sources
 from .step import Losses, training_step
 from .validate import validate
 

@@ -1,4 +1,4 @@
-"""Which points to show when nobody said: confident, and spread over the image."""
+"""Which points to show when nobody said: confident, on what both images show, and spread over it."""
 
 from __future__ import annotations
 
@@ -14,21 +14,29 @@ if TYPE_CHECKING:
 LATTICE = 60  # points to choose from, along the longer side of the image
 FEWEST = 6  # along the shorter side
 SURE = 3  # one of so many of them, the most confident, may be chosen
+ON_OBJECTS = 0.5  # so likely must a point and its match lie on objects
+NOT_ALIKE = 0.15  # a pair whose points are all less sure shows nothing alike
 
 
 def spread_points(match: Match, count: int) -> Points:
     """Pixels in order of confidence, each at least a fair distance from those before it.
 
-    The distance is what a square lattice of ``count`` points over half the image would have; it shrinks
-    until enough points are found.
+    The distance is what a square lattice of ``count`` points over half of what qualifies would have; it
+    shrinks until enough points are found.
     """
     size = np.array(match.source.size)
     steps = np.clip(np.rint(LATTICE * size / size.max()), FEWEST, size).astype(int)
     x, y = (((np.arange(n) + 0.5) * side / n).astype(int) for n, side in zip(steps, size, strict=True))
     points = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2).astype(np.float64)
-    points = points[np.argsort(-match.confidence_at(points), kind="stable")]
+    on_objects = match.on_objects(points) >= ON_OBJECTS
+    sure = match.confidence_at(points)
+    if match.foreground is not None:
+        on_objects &= sure >= NOT_ALIKE
+    points, sure = points[on_objects], sure[on_objects]
+    area = size.prod() * on_objects.mean()
+    points = points[np.argsort(-sure, kind="stable")]
     points = points[: max(count, len(points) // SURE)]
-    distance = np.sqrt(size.prod() / (2 * max(count, 1)))
+    distance = np.sqrt(area / (2 * max(count, 1)))
     chosen: list[int] = []
     while len(chosen) < min(count, len(points)):
         chosen = _far_apart(points, count, distance)
