@@ -136,7 +136,7 @@ class Match:
         return confidence
 
     def on_objects(self, points: ArrayLike) -> NDArray[np.float64]:
-        """How likely points of the source and their matches both lie on an object, (K,); 1 if nothing is known.
+        """How likely points of the source and their matches both lie on objects, (K,); 1 if nothing is known.
 
         Parameters
         ----------

@@ -11,6 +11,8 @@ from ..errors import InputError
 from ..files import STDOUT
 from .models import load_model
 
+FEW = 3  # automatic points: fewer say that a pair looks unmatched
+
 
 def not_empty(option: typer.CallbackParam, given: Optional[str]) -> Optional[str]:
     """An unset "$VARIABLE" is not a wish for the default."""
@@ -160,6 +162,10 @@ def match(
     quiet = json == STDOUT  # so that it holds nothing but JSON
     layers = "" if result.layers is None else f", layers {', '.join(map(str, result.layers))}"
     typer.echo(f"matched {source} with {target}: {result.model}{layers}", err=quiet)
+    if given is None and len(result.keypoints()) < FEW:
+        typer.echo(
+            "dhpf: note: these photos show little that is alike, as far as the model can tell", err=True
+        )
     for path in outputs.paths():
         if path != STDOUT:
             typer.echo(f"wrote {path}", err=quiet)
