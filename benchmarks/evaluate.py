@@ -38,7 +38,7 @@ RESULTS = (
     ("spair-71k", "dhpf", ""),
     ("caltech-101", "dhpf", ""),
 )
-HELD_OUT = "resnet50-strong-wide"  # the recipe whose held-out pairs of SPair-71k no bundled model has seen
+HELD_OUT = "dinov2-small"  # the recipe whose held-out pairs of SPair-71k no bundled model has seen
 
 
 def open_pairs(dataset: str, data: Path) -> PairDataset:

@@ -70,6 +70,7 @@ class DHPFObjective:
     l1: float = 0.0  # weight of the gates' mean, for sparse soft gates
     target_sigma: float = 0.0  # the target is a Gaussian of that many cells instead of a single one
     dropout: float = 0.0  # fraction of the transformed channels that is left out in a step
+    noise: float = 0.0  # added to features before a perceptron, in their standard deviations
     bn_mode: str = "gates"  # whose batch norms use the batch's statistics: all, as published; gates; none
 
     def __post_init__(self) -> None:
@@ -77,7 +78,7 @@ class DHPFObjective:
         for key, known in choices.items():
             if getattr(self, key) not in known:
                 raise InputError(f"{key} = {getattr(self, key)!r}; wanted: {' or '.join(known)}")
-        limits = {"select": None, "mu": 1.0, "l1": None, "target_sigma": 20.0, "dropout": 0.9}
+        limits = {"select": None, "mu": 1.0, "l1": None, "target_sigma": 20.0, "dropout": 0.9, "noise": 10.0}
         for key, most in limits.items():
             value = getattr(self, key)
             if value < 0 or (most is not None and value > most):

@@ -42,7 +42,7 @@ def dhpf_losses(method: DHPF, batch: Batch, objective: DHPFObjective) -> dict[st
     # Where all layers are off, the base block counts all the same, as when matching.
     base = nn.functional.one_hot(torch.zeros(len(on), dtype=torch.long, device=on.device), on.shape[1])
     weights = on**method.config.gate_power + (on.detach() <= NEGLIGIBLE).all(1, keepdim=True) * base
-    blocks = _transformed(method, batch, weights.detach() > NEGLIGIBLE**2, objective.dropout)
+    blocks = _transformed(method, batch, weights.detach() > NEGLIGIBLE**2, objective)
     matching = _weak if objective.objective == "weak" else _soft if method.config.soft else _strong
     terms = matching(method, batch, blocks, weights, objective)
     terms["select"] = objective.select * layer_rate_loss(everyone, objective.mu)
@@ -65,13 +65,14 @@ def _decide(method: DHPF, batch: Batch) -> Tensor:
     return on
 
 
-def _transformed(method: DHPF, batch: Batch, takes_part: Tensor, dropout: float) -> list[Blocks]:
+def _transformed(method: DHPF, batch: Batch, takes_part: Tensor, objective: DHPFObjective) -> list[Blocks]:
     """Transform the layers that take part (B, L). Where a gate enters once, the others too, without
     gradients: the gates learn from them."""
     everyone = method.transforms.training  # batch statistics are of all pairs
     found: list[Blocks] = [({}, {}) for _ in batch.pairs]
     for layer, used in enumerate(takes_part.T.tolist()):
-        mask = _kept_channels(method, layer, dropout, batch.generator)
+        mask = _kept_channels(method, layer, objective.dropout, batch.generator)
+        seed = int(torch.randint(2**31, (1,), generator=batch.generator)) if objective.noise else 0
         for learns in (True, False):
             pairs = [n for n, flag in enumerate(used) if flag == learns or everyone]
             if not pairs or not (learns or (method.config.gate_power == 1 and not everyone)):
@@ -80,6 +81,10 @@ def _transformed(method: DHPF, batch: Batch, takes_part: Tensor, dropout: float)
                 _stacked([side(batch.pairs[n]).blocks[layer] for n in pairs], method.backbone.device)
                 for side in (_source, _target)
             ]
+            if objective.noise and method.config.perceptron:
+                spread = objective.noise * method.transforms[layer].get_buffer("deviation")
+                for number, side in enumerate(sides):
+                    _add_noise(side, spread, [seed + 2 * batch.slots[n] + number for n in pairs])
             with torch.set_grad_enabled(learns and torch.is_grad_enabled()):
                 # As published, each side has its own batch statistics.
                 done = [method.transform(layer, part) for part in (sides if everyone else [torch.cat(sides)])]
@@ -103,6 +108,13 @@ def _stacked(blocks: Sequence[Tensor], device: torch.device) -> Tensor:
     for out, block in zip(stacked, blocks, strict=True):
         out.copy_(block)
     return stacked
+
+
+def _add_noise(blocks: Tensor, spread: Tensor, seeds: Sequence[int]) -> None:
+    """To each block its own, whichever process has it."""
+    for block, seed in zip(blocks, seeds, strict=True):
+        generator = torch.Generator().manual_seed(seed)
+        block += spread * torch.randn(block.shape, generator=generator).to(block)
 
 
 def _kept_channels(method: DHPF, layer: int, dropout: float, generator: torch.Generator) -> Tensor:

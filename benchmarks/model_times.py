@@ -1,0 +1,92 @@
+"""What each model costs: seconds for two new photos, seconds with features at hand, peak memory.
+
+    python -m benchmarks.model_times
+
+All models in one run, in turns, so that they share whatever else the machine does; medians. The backbone's
+own time for the two photos is measured in the same turns. Memory is that of a process that matches one pair.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from benchmarks.record import save_result
+from dhpf import Matcher, load, sample
+from dhpf.images import read_image, to_input
+from dhpf.zoo import models
+
+ONE_PAIR = """
+import resource, dhpf
+dhpf.load({model!r}).match(dhpf.sample("cheetah"), dhpf.sample("cheetah_cub"), scores=False)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Of one call."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def kinds(matcher: Matcher) -> dict[str, Callable[[], object]]:
+    """What is timed."""
+    a, b = (read_image(sample(name)) for name in ("cheetah", "cheetah_cub"))
+    backbone = matcher.method.backbone
+    inputs = [to_input(photo, matcher.size, backbone.mean, backbone.std) for photo in (a, b)]
+    seen_a, seen_b = matcher.features(a), matcher.features(b)
+    layers = matcher.method.layers
+    return {
+        "new_photos": lambda: matcher.match(a, b, scores=False),
+        "features_at_hand": lambda: matcher.match(seen_a, seen_b, scores=False),
+        "backbone": lambda: [backbone(one, layers) for one in inputs],
+    }
+
+
+def main() -> None:
+    """Time and record."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    bundled = [name for name, card in models().items() if card.backbone in ("resnet50-msra", "dinov2-vits14")]
+    parser.add_argument("--models", nargs="+", choices=[*models()], default=bundled)
+    parser.add_argument("--rounds", type=int, default=7)
+    arguments = parser.parse_args()
+    work = {name: kinds(load(name)) for name in arguments.models}
+    times: dict[str, dict[str, list[float]]] = {
+        name: {kind: [] for kind in parts} for name, parts in work.items()
+    }
+    with torch.no_grad():
+        for turn in range(arguments.rounds + 1):
+            for name, parts in work.items():
+                for kind, call in parts.items():
+                    taken = seconds(call)
+                    if turn:  # the first compiles and warms up
+                        times[name][kind].append(taken)
+    result: dict[str, Any] = {}
+    for name, taken_by in times.items():
+        found = {kind: statistics.median(values) for kind, values in taken_by.items()}
+        rest = found["new_photos"] / found["backbone"] - 1
+        faster = found["new_photos"] / found["features_at_hand"]
+        program = ONE_PAIR.format(model=name)
+        memory = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+        result[name] = {
+            **{kind: round(value, 3) for kind, value in found.items()},
+            "rest_over_backbone": round(rest, 3),
+            "times_as_fast_with_features": round(faster, 1),
+            "peak_memory_mb": int(memory.stdout),
+        }
+        print(name, result[name], flush=True)
+    save_result("model_times", f"python -m benchmarks.model_times --rounds {arguments.rounds}", result)
+
+
+if __name__ == "__main__":
+    main()
