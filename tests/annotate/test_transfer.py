@@ -102,7 +102,7 @@ def test_inside_a_box_the_rest_of_the_photo_does_not_matter(
     scene = Image.fromarray(texture(200, 150, seed=8))
     scene.paste(Image.open(reference.path), (97, 53))
     scene.save(tmp_path / "scene.png")
-    box = np.array([4.5, 4.5, 54.5, 36.5]) + [97, 53, 97, 53]
+    box = np.array([4.5 + 97, 4.5 + 53, 54.5 + 97, 36.5 + 53])
     place = Place("kind", box)
     found = Annotator(quick, [reference]).label(tmp_path / "scene.png", (200, 150), place)
     np.testing.assert_allclose(found.keypoints[:, :2], POINTS[:, :2] + [97, 53], atol=1.5)
