@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import functools
 import json
-import os
 import re
 import shutil
 from collections.abc import Callable
@@ -89,7 +88,8 @@ def test_label_a_folder(folder: Path, command: Command, monkeypatch: pytest.Monk
     """Annotate 1, get 30, correct 3, export COCO, train on it."""
     monkeypatch.setattr("dhpf.matcher.load", functools.cache(load))
     run_page("label_a_folder.md", command)
-    assert {"first.json", "look.html", "second.json", "second.csv", "match.png"} <= set(os.listdir(folder))
+    said = {"first.json", "look.html", "second.json", "second.csv", "match.png"}
+    assert said <= {path.name for path in folder.iterdir()}
     assert (folder / "runs/things/best.safetensors").is_file()
 
 
