@@ -254,7 +254,7 @@ def test_a_folder_in_which_nobody_can_write() -> None:
 
 @pytest.fixture
 def given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with an input file by many names, and an input folder with a file."""
+    """A folder with an input file by many names, and a folder with another."""
     monkeypatch.chdir(tmp_path)
     Path("in.npz").write_text("in")
     Path("soft.npz").symlink_to("in.npz")
@@ -276,8 +276,8 @@ def given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("soft.npz", "is an input"),
         ("hard.npz", "is an input"),
         ("old.csv none/../in.npz", "is an input"),
-        ("data/lists/pairs.csv", "is a file of the input folder"),
-        ("list.csv", "is a file of the input folder"),
+        ("data/lists/pairs.csv", "is an input"),
+        ("list.csv", "is an input"),
         ("a b a", "two outputs have the same name, a; give each its own"),
         ("a here/a", "two outputs have the same name"),
         ("- a -", "two outputs have the same name"),
@@ -286,15 +286,19 @@ def given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_outputs_that_would_replace_something(given: Path, outputs: str, complaint: str) -> None:
     before = names(given)
     with pytest.raises(InputError, match=complaint):
-        check_outputs(map(Path, outputs.split()), [Path("in.npz"), None, Path("data")])
+        check_outputs(map(Path, outputs.split()), [Path("in.npz"), None, *Path("data").rglob("*.csv")])
     assert names(given) == before
 
 
 def test_outputs_that_replace_nothing(given: Path) -> None:
-    """What an earlier run wrote may be replaced; a new file may go into the input folder."""
+    """What an earlier run wrote may be replaced, also beside files that are read."""
     Path("old.txt").hardlink_to("old.csv")  # renaming parts them
-    outputs = ["-", "old.csv", "old.txt", "data/lists/new.csv", "in.json"]
-    check_outputs([None, *map(Path, outputs)], [Path("in.npz"), Path("data"), Path("no-such-input"), None])
+    Path("data/lists/old.json").write_text("a result of yesterday")
+    outputs = ["-", "data/lists/old.json", "old.csv", "old.txt", "data/lists/new.csv", "in.json"]
+    check_outputs(
+        [None, *map(Path, outputs)],
+        [Path("in.npz"), Path("data/lists/pairs.csv"), Path("no-such-input"), None],
+    )
 
 
 READERS: list[Callable[[Path, str], object]] = [read_bytes, read_text, read_json]

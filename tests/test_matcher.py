@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from PIL import Image
+from PIL import Image, ImageOps
 
 import dhpf
 from dhpf import InputError, Matcher
@@ -222,3 +222,28 @@ def test_a_bad_device_is_found_before_weights_are_read(monkeypatch: pytest.Monke
         dhpf.load("hpf-resnet101", device="nonsense")
     with pytest.raises(InputError):
         dhpf.load("hpf-resnet101", size=7)
+
+
+def test_a_mirrored_target_is_told_and_its_points_lie_in_the_target(matcher: Matcher) -> None:
+    photo = read_image(dhpf.sample("chelsea"))
+    mirrored = ImageOps.mirror(photo)
+    either = Matcher(matcher.method, matcher.name, matcher.size, flip="auto")
+    points = np.array([[160.0, 90.0], [220.0, 100.0], [180.0, 160.0]])
+    found = either.match(photo, mirrored)
+    assert found.flipped and found.to_dict(points)["flipped"] is True
+    landed = found.transfer(points)
+    expected = np.stack([photo.width - 1 - points[:, 0], points[:, 1]], 1)
+    assert np.abs(landed - expected).max() < 6  # cells are 4 of 240 pixels apart, 7.5 of the photo's
+    x, y = landed[0]
+    grid, scores = found.target_grid, found.scores(points[0])
+    row, column = np.unravel_index(scores.argmax(), scores.shape)
+    best = resize_points(grid.centres()[row, column], found.size, photo.size)
+    assert np.abs(best - [x, y]).max() < 15
+    same = either.match(photo, either.features(photo))
+    assert not same.flipped
+    assert not matcher.match(photo, mirrored).flipped  # only if asked for
+
+
+def test_flip_must_be_known(matcher: Matcher) -> None:
+    with pytest.raises(InputError, match="flip = 'yes'; wanted: none or auto"):
+        Matcher(matcher.method, matcher.name, flip="yes")

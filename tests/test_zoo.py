@@ -40,6 +40,7 @@ from dhpf.zoo import (
 from tests.conftest import Ran
 
 Command = Callable[..., Ran]
+REPOSITORY = Path(__file__).resolve().parents[1]
 
 
 def test_the_default_is_first_and_works_without_a_download() -> None:
@@ -77,6 +78,19 @@ def test_cards_say_what_their_heads_say(name: str) -> None:
     assert differences(asdict(trained), asdict(recipe)) in ([], ["about"])  # it can be trained again
     assert (trained.model.backbone, trained.model.size) == (card.backbone, card.size)
     assert len(training_images(name) or ()) > 100
+
+
+@pytest.mark.parametrize("card", models().values(), ids=lambda card: card.name)
+def test_figures_of_cards_are_those_of_the_records_that_they_name(card: Card) -> None:
+    for figures in card.figures.values():
+        record = json.loads((REPOSITORY / figures["file"]).read_text())
+        found = record["result"]
+        assert (found["model"], figures["commit"]) == (card.name, record["commit"])
+        assert figures["protocol"] == found["protocol"]["fingerprint"]
+        assert (figures["pairs"], figures["pck"]) == (found["pairs"], found["pck"])
+        leak_free = found["leak_free"]
+        assert figures["leak_free"] == {"pairs": leak_free["pairs"], "pck": leak_free["pck"]}
+        assert Path(figures["file"]).name.startswith(found["dataset"])
 
 
 FOLDER = "/home/someone/birds"

@@ -88,19 +88,17 @@ def check_writable(path: Path) -> None:
 def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[Path | None] = ()) -> None:
     """Raise before any work if an output cannot be written, or would replace an input or another output.
 
-    A file is the same by any name, symbolic and hard links included. What lies in an input folder is input.
-    None stands for a file that is not asked for.
+    A file is the same by any name, symbolic and hard links included. None stands for a file that is not asked
+    for. The inputs, which may be many, are looked at only if an output exists.
 
-    >>> check_outputs([Path("figures.json"), None], inputs=[Path("predictions.npz"), Path("PF-PASCAL")])
+    >>> check_outputs([Path("figures.json"), None], inputs=[Path("predictions.npz")])
     """
-    given = [path for path in inputs if path is not None]
-    taken = {name for path in given for name in _names(path)}
-    folders = {real for path in given if (real := _real(path)).is_dir()}
+    wanted = [path for path in outputs if path is not None]
+    exists = any(os.path.lexists(path) for path in wanted)
+    taken = {name for path in inputs if path is not None for name in _names(path)} if exists else set()
     seen: set[Path] = set()
     probed: set[Path] = set()
-    for path in outputs:
-        if path is None:
-            continue
+    for path in wanted:
         if path != STDOUT and not taken.isdisjoint(_names(path)):
             raise InputError(f"{path} is an input; give the output another name")
         real = path if path == STDOUT else _checked(path)
@@ -109,8 +107,6 @@ def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[Path | None] 
         seen.add(real)
         if path == STDOUT:
             continue
-        if real.exists() and not folders.isdisjoint(real.parents):
-            raise InputError(f"{path} is a file of the input folder; choose another name")
         if real.parent not in probed:
             _probe(path, real)
             probed.add(real.parent)

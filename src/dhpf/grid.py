@@ -52,6 +52,11 @@ class Grid(NamedTuple):
         """Points (..., 2) in input pixels -> fractional column and row (..., 2)."""
         return (points - self.offset) / self.stride
 
+    def with_shape(self, rows: int, columns: int) -> Grid:
+        """Other numbers of cells over the same extent: the first and the last ones stay where they are."""
+        ratio = max((self.rows - 1) / max(rows - 1, 1), (self.columns - 1) / max(columns - 1, 1)) or 1.0
+        return Grid(rows, columns, self.stride * ratio, self.offset)
+
     def nearest(self, points: Tensor) -> Tensor:
         """The number of the cell nearest to each point, (..., 2) in input pixels -> (...)."""
         # A half rounds down: of two cells at the same distance, the first is taken.

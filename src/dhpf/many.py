@@ -28,6 +28,7 @@ class Wanted:
     warp: bool = False
     style: str = "lines"  # of what is drawn
     csv: bool = False
+    min_confidence: float = 0.0
 
     def outputs(self, stem: Path) -> Outputs:
         """The files of a pair."""
@@ -38,6 +39,7 @@ class Wanted:
             warp=Path(f"{stem}_warp.png") if self.warp else None,
             style=self.style,
             csv=Path(f"{stem}.csv") if self.csv else None,
+            min_confidence=self.min_confidence,
         )
 
 

@@ -18,7 +18,7 @@ from PIL import Image
 from .errors import InputError
 from .grid import Grid, Size, resize_points
 from .model.readout import Flow
-from .model.scores import MatchScores
+from .model.scores import Scores
 from .points import Points, check_points
 
 STRIP = 2**20  # pixels that are computed at a time, so that a large photo needs little more than its result
@@ -35,21 +35,26 @@ class Match:
     model: str
     layers: tuple[int, ...] | None = None  # that were chosen; None where the method does not choose
     layer_probability: NDArray[np.float32] | None = None  # (L,) how sure each gate was to be on, with gates
-    match_scores: MatchScores | None = field(default=None, repr=False)  # for :meth:`scores`; not pickled
+    match_scores: Scores | None = field(default=None, repr=False)  # for :meth:`scores`; not pickled
+    flipped: bool = False  # matched with the mirrored target, of which the model was surer
 
-    def transfer(self, points: ArrayLike) -> Points:
+    def transfer(self, points: ArrayLike, min_confidence: float = 0.0) -> Points:
         """Move points of the source photo to the target photo.
 
         Parameters
         ----------
         points
             (K, 2), x then y, in pixels of the source photo; pixel centres lie at whole numbers.
+        min_confidence
+            Points that are less sure are not there: NaN.
 
         Returns
         -------
         (K, 2), x then y, in pixels of the target photo. A point near an edge may land a little outside.
         """
         landed = self.cells.transfer(self._in_input(points))
+        if min_confidence > 0:
+            landed[self.confidence_at(points) < min_confidence] = np.nan
         return resize_points(landed, self.size, self.target.size)
 
     def confidence_at(self, points: ArrayLike) -> NDArray[np.float64]:
@@ -59,14 +64,15 @@ class Match:
     @property
     def target_grid(self) -> Grid:
         """The grid of :meth:`scores`."""
-        return self._kept_scores().correlation.grid_b
+        return self._kept_scores().grid
 
     def scores(self, point: ArrayLike) -> NDArray[np.float32]:
         """How well every cell of the target's grid fits one point of the source, in [0, 1].
 
         It is the filtered confidence (after Hough voting and the mutual filter) of the cells that
-        :meth:`transfer` averages over, averaged, on the scale of :attr:`confidence`. Where a cell lies says
-        :attr:`target_grid`, in pixels of the network's input.
+        :meth:`transfer` averages over, averaged, on the scale of :attr:`confidence`; of models that match by
+        probabilities, the probability. Where a cell lies says :attr:`target_grid`, in pixels of the network's
+        input.
 
         Parameters
         ----------
@@ -85,7 +91,7 @@ class Match:
         scores: NDArray[np.float32] = self._kept_scores().of_cells(cells).float().cpu().numpy()
         return scores
 
-    def _kept_scores(self) -> MatchScores:
+    def _kept_scores(self) -> Scores:
         if self.match_scores is None:
             raise InputError(
                 f"this match holds no scores: {self.model} gives none, or it was made without, or saved and "
@@ -142,6 +148,7 @@ class Match:
         truth: ArrayLike | None = None,
         threshold: float | None = None,
         names: Sequence[str] | None = None,
+        min_confidence: float = 0.0,
     ) -> Image.Image:
         """A drawing of the match, about 480 pixels high; it can be read on light and dark photos, and with
         any kind of colour vision.
@@ -153,6 +160,7 @@ class Match:
         style
             "lines": both photos, ``points`` (by default the most confident) joined to their matches by lines
             coloured by confidence.
+            "points": the target alone, with the matches as dots with numbers.
             "truth": the matches of ``points`` beside their true places, each in a circle of allowed error.
             "warp": the source warped onto the target by thin-plate splines that ``points`` steer (by default
             the most confident), the target, and half of each.
@@ -164,24 +172,31 @@ class Match:
         threshold
             For "truth": the allowed error in pixels of the target; by default a tenth of its longer side.
         names
-            For "lines": what to call the points, instead of numbers.
+            For "lines" and "points": what to call the points, instead of numbers.
+        min_confidence
+            For "lines" and "points": matches that are less sure are left out.
         """
         from .viz.styles import draw_style
 
         given = None if points is None else check_points(points, self.source.size)
-        return draw_style(self, given, style, truth, threshold, names)
+        return draw_style(self, given, style, truth, threshold, names, min_confidence)
 
-    def to_dict(self, points: ArrayLike | None = None) -> dict[str, Any]:
-        """What ``--json`` writes: points, their matches and confidences, layers, model, image sizes."""
+    def to_dict(self, points: ArrayLike | None = None, min_confidence: float = 0.0) -> dict[str, Any]:
+        """What ``--json`` writes: points, their matches and confidences, layers, model, image sizes.
+
+        Matches that are less sure than ``min_confidence`` are None.
+        """
         given = self._given(points)
         sure = self.layer_probability
+        landed = np.round(self.transfer(given, min_confidence), 3)
         return {
             "model": self.model,
             "source_size": list(self.source.size),
             "target_size": list(self.target.size),
             "input_size": list(self.size),
+            "flipped": self.flipped,
             "source_points": np.round(given, 3).tolist(),
-            "target_points": np.round(self.transfer(given), 3).tolist(),
+            "target_points": [None if np.isnan(point).any() else point.tolist() for point in landed],
             "confidence": np.round(self.confidence_at(given), 6).tolist(),
             "layers": None if self.layers is None else list(self.layers),
             "layer_probability": None if sure is None else np.round(sure.astype(float), 6).tolist(),

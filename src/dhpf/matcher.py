@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from operator import index
 from pathlib import Path
@@ -17,17 +17,20 @@ from PIL import Image
 
 from .backbones.base import Features
 from .errors import InputError
-from .grid import Size
+from .grid import Size, mirror_points
 from .images import ImageLike, read_image, to_input
 from .match import Match
-from .methods.base import Method
-from .zoo import DEFAULT_MODEL, intended_size, load_method
+from .methods.base import Matches, Method
+from .model.scores import MirroredScores
+from .zoo import DEFAULT_MODEL, Calibration, intended_size, load_method, models
 
 if TYPE_CHECKING:
     import os
 
 DEFAULT_SIZE = (240, 240)  # of most models
 SMALLEST_SIZE, LARGEST_SIZE = 32, 1024
+FLIPS = ("none", "auto")
+BETTER = 1.05  # so much surer must a model be of the mirrored target
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,11 +41,13 @@ class ImageFeatures:
     features: Features = field(repr=False)
     matcher: str  # its fingerprint
     device: str
+    mirrored: Features | None = field(default=None, repr=False)  # of the mirrored image, to flip="auto"
 
     @property
     def nbytes(self) -> int:
         """Memory held."""
-        return self.features.nbytes + 3 * self.image.width * self.image.height
+        both = self.features.nbytes + (self.mirrored.nbytes if self.mirrored else 0)
+        return both + 3 * self.image.width * self.image.height
 
 
 class Matcher:
@@ -62,8 +67,12 @@ class Matcher:
         size: Size | int = DEFAULT_SIZE,
         device: str | torch.device = "cpu",
         matrix_bytes: int | None = None,
+        flip: str = FLIPS[0],
+        calibration: Calibration | None = None,
     ) -> None:
-        """See :func:`load` for the parameters."""
+        """See :func:`load` for the parameters; ``calibration`` is what the method's confidences mean."""
+        self.calibration = calibration
+        self.flip = check_flip(flip)
         self.size = round_size(check_size(size), method.backbone.multiple)
         self.device = check_device(device)
         self.method = method.to(self.device).eval()
@@ -74,13 +83,14 @@ class Matcher:
     def description(self) -> dict[str, Any]:
         """How it matches, as plain data: what predictions files record."""
         config = json.loads(json.dumps(asdict(self.method.config)))
-        return {"method": self.method.name, "size": list(self.size), "config": config}
+        return {"method": self.method.name, "size": list(self.size), "flip": self.flip, "config": config}
 
     @cached_property
     def fingerprint(self) -> str:
         """Of its weights, settings and how its networks are built: equal for matchers that do the same."""
         backbone = self.method.backbone
-        built = json.dumps([self.description, backbone.mean, backbone.std, repr(self.method)])
+        meaning = None if self.calibration is None else asdict(self.calibration)
+        built = json.dumps([self.description, backbone.mean, backbone.std, repr(self.method), meaning])
         digest = hashlib.blake2b(built.encode(), digest_size=16)
         for name, value in sorted(self.method.state_dict().items()):
             digest.update(name.encode())
@@ -98,7 +108,8 @@ class Matcher:
             What to call it in errors, where it is not a file.
         """
         photo = read_image(image, name)
-        return ImageFeatures(photo, self._features(photo), self.fingerprint, str(self.device))
+        features, mirrored = self._features(photo)
+        return ImageFeatures(photo, features, self.fingerprint, str(self.device), mirrored)
 
     def match(
         self, source: ImageLike | ImageFeatures, target: ImageLike | ImageFeatures, scores: bool = True
@@ -113,35 +124,48 @@ class Matcher:
             Keep what :meth:`Match.scores` needs. For 240 x 240 pixels it takes up to 10 MB with gates, 18 MB
             with static hyperpixels; do without where many matches are kept.
         """
-        (image_a, a), (image_b, b) = self._seen(source, "source"), self._seen(target, "target")
-        found = self.method.match(a, b, matrix_bytes=self.matrix_bytes)
+        (image_a, a, _), (image_b, b, mirrored) = self._seen(source, "source"), self._seen(target, "target")
+        found, flipped = self.method.match(a, b, matrix_bytes=self.matrix_bytes), False
+        if mirrored is not None:
+            other = self.method.match(a, mirrored, matrix_bytes=self.matrix_bytes)
+            flipped = bool(other.flow.confidence.mean() > BETTER * found.flow.confidence.mean())
+            found = _mirrored_back(other, self.size[0]) if flipped else found
         probability = None if found.layer_probability is None else found.layer_probability.cpu().numpy()
         numbers = found.flow.displacement, found.flow.confidence, () if probability is None else probability
         if not all(np.isfinite(part).all() for part in numbers):
             raise InputError(
                 f"{self.name} computes values that are infinite or no numbers; get its files again"
             )
+        flow = found.flow
+        if self.calibration is not None:
+            meant = np.interp(flow.confidence, self.calibration.confidence, self.calibration.right)
+            flow = replace(flow, confidence=meant)
         return Match(
             source=image_a,
             target=image_b,
-            cells=found.flow,
+            cells=flow,
             size=self.size,
             model=self.name,
             layers=found.layers,
             layer_probability=probability,
             match_scores=found.scores if scores else None,
+            flipped=flipped,
         )
 
-    def _features(self, photo: Image.Image) -> Features:
+    def _features(self, photo: Image.Image) -> tuple[Features, Features | None]:
+        """Of a photo, and if it may have to be matched mirrored, of that."""
         backbone = self.method.backbone
-        tensor = to_input(photo, self.size, backbone.mean, backbone.std)
-        return self.method.features(tensor[0].to(self.device))
+        tensor = to_input(photo, self.size, backbone.mean, backbone.std)[0].to(self.device)
+        mirrored = self.method.features(tensor.flip(2)) if self.flip == "auto" else None
+        return self.method.features(tensor), mirrored
 
-    def _seen(self, image: ImageLike | ImageFeatures, name: str) -> tuple[Image.Image, Features]:
+    def _seen(
+        self, image: ImageLike | ImageFeatures, name: str
+    ) -> tuple[Image.Image, Features, Features | None]:
         """A photo and its features; those at hand must be this matcher's kind."""
         if not isinstance(image, ImageFeatures):
             photo = read_image(image, name)
-            return photo, self._features(photo)
+            return photo, *self._features(photo)
         if image.matcher != self.fingerprint:
             raise InputError(
                 f"{name} holds features of another matcher: other weights, settings or input size than those "
@@ -151,7 +175,16 @@ class Matcher:
             raise InputError(
                 f"{name} holds features on {image.device}; this matcher computes on {self.device}"
             )
-        return image.image, image.features
+        return image.image, image.features, image.mirrored
+
+
+def _mirrored_back(found: Matches, width: int) -> Matches:
+    """Matches with a mirrored target as matches with the target."""
+    flow = found.flow
+    centres = flow.grid.centres()
+    landed = mirror_points(centres + flow.displacement, width)
+    scores = None if found.scores is None else MirroredScores(found.scores, width)
+    return found._replace(flow=replace(flow, displacement=landed - centres), scores=scores)
 
 
 def load(
@@ -160,6 +193,7 @@ def load(
     device: str | torch.device = "cpu",
     backbone: str | os.PathLike[str] | None = None,
     matrix_bytes: int | None = None,
+    flip: str = FLIPS[0],
 ) -> Matcher:
     """Load a model.
 
@@ -176,11 +210,16 @@ def load(
         A local ``.pth`` or ``.safetensors`` with the backbone's weights, instead of the named ones.
     matrix_bytes
         Bound on the memory for the correlation matrix; beyond it, parts are computed again instead of kept.
+    flip
+        "auto": match the target mirrored as well, and keep the orientation of which the model is surer. It
+        helps where an object may face either way; left and right of the object are then exchanged.
     """
     chosen = intended_size(str(model)) if size is None else size
     sides, place = check_size(chosen), check_device(device)  # before weights are read or even downloaded
+    check_flip(flip)
     method = load_method(str(model), None if backbone is None else Path(backbone))
-    return Matcher(method, str(model), sides, place, matrix_bytes)
+    calibration = models()[str(model)].calibration if str(model) in models() else None
+    return Matcher(method, str(model), sides, place, matrix_bytes, flip, calibration)
 
 
 def round_size(size: Size, multiple: int) -> Size:
@@ -200,6 +239,13 @@ def check_size(size: tuple[int, int] | int) -> tuple[int, int]:
         given = "x".join(map(str, sides))
         raise InputError(f"size {given}: each side must be from {SMALLEST_SIZE} to {LARGEST_SIZE} pixels")
     return sides
+
+
+def check_flip(flip: str) -> str:
+    """Whether mirrored targets are matched as well, or an error."""
+    if flip not in FLIPS:
+        raise InputError(f"flip = {flip!r}; wanted: {' or '.join(FLIPS)}")
+    return flip
 
 
 def check_device(device: str | torch.device) -> torch.device:

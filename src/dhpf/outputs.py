@@ -40,6 +40,7 @@ class Outputs:
     warp: Path | None = None
     style: str = "lines"
     csv: Path | None = None
+    min_confidence: float = 0.0  # matches that are less sure are not there
 
     def paths(self) -> list[Path]:
         """The files asked for, in the order of writing: if the JSON is there, all are."""
@@ -78,12 +79,12 @@ class Outputs:
             Of the points.
         """
         named = {} if names is None else {"names": list(names)}
-        described = {**match.to_dict(points), **named, **(extra or {})}
+        described = {**match.to_dict(points, self.min_confidence), **named, **(extra or {})}
         files: dict[Path, bytes] = {}
         if self.picture is not None:
-            files[self.picture] = _encoded(
-                match.draw(points, self.style, truth=truth, names=names), self.picture
-            )
+            least = self.min_confidence
+            drawn = match.draw(points, self.style, truth=truth, names=names, min_confidence=least)
+            files[self.picture] = _encoded(drawn, self.picture)
         if self.warp is not None:
             files[self.warp] = _encoded(match.warp(points), self.warp)
         if self.flow is not None:
@@ -109,7 +110,7 @@ def _table(described: dict[str, Any]) -> str:
     names = described.get("names", range(1, count + 1))
     columns = (described[key] for key in ("source_points", "target_points", "confidence"))
     for name, source, target, confidence in zip(names, *columns, strict=True):
-        table.writerow([name, *source, *target, confidence])
+        table.writerow([name, *source, *(target or ("", "")), confidence])
     return text.getvalue()
 
 

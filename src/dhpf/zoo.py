@@ -7,9 +7,11 @@ measure it (``dhpf evaluate --card``), never by hand. It is for people: to match
 from __future__ import annotations
 
 import json
+import reprlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
 MODELS = Path(__file__).parent / "assets" / "models"
 DEFAULT_MODEL = "resnet50-strong-wide"
 UNTRAINED = "hpf-resnet50"  # what a search for other fixed layers begins with
-FOLDER = "folder:"  # how a recipe names a folder of images to train on
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,26 @@ class Training:
     commit: str
     hours: float
     held_out: Mapping[str, Any] = field(default_factory=dict)  # figures of the epoch that was kept
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What a model's own confidence means: how often it is right within a tenth of the object's box.
+
+    Measured on held-out pairs; between these confidences, by linear interpolation.
+    """
+
+    confidence: tuple[float, ...]  # ascending
+    right: tuple[float, ...]  # ascending, in [0, 1]
+
+    def __post_init__(self) -> None:
+        for name in ("confidence", "right"):
+            values = getattr(self, name)
+            ordered = all(low <= high for low, high in pairwise(values))
+            if not values or not ordered or values[0] < 0 or values[-1] > 1:
+                raise InputError(f"{name} = {reprlib.repr(values)}; wanted ascending numbers from 0 to 1")
+        if len(self.confidence) != len(self.right):
+            raise InputError("confidence and right are not equally long")
 
 
 @dataclass(frozen=True)
@@ -51,6 +72,7 @@ class Card:
     training: Training | None = None
     training_images: tuple[str, ...] | None = ()  # that it has learned from; None: not named one by one
     figures: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # what was measured: figures
+    calibration: Calibration | None = None
 
     @property
     def head(self) -> Path | None:
@@ -218,10 +240,8 @@ def _without_machine(recipe: Any, head: Path) -> dict[str, Any]:
     """Where the data lay, and how large the disk was, is nobody's business."""
     try:
         model, data, run = (dict(recipe[section]) for section in ("model", "data", "run"))
-        for key in ("train", "validate", "exclude"):
-            data[key] = [
-                FOLDER + Path(n[len(FOLDER) :]).name if n.startswith(FOLDER) else n for n in data[key]
-            ]
+        for key in ("train", "validate", "exclude", "exclude_images"):
+            data[key] = [_without_folders(name) for name in data.get(key, ())]
         model["start"] = Path(model["start"]).name
         data.pop("root", None)
         run.pop("cache_gb", None)
@@ -230,8 +250,21 @@ def _without_machine(recipe: Any, head: Path) -> dict[str, Any]:
         raise InputError(f"{head}: its recipe is not one of 'dhpf train'; train it again") from None
 
 
+def _without_folders(name: str) -> str:
+    kind, colon, path = name.partition(":")
+    return kind + colon + Path(path).name if colon and Path(path).is_absolute() else name
+
+
 def record_figures(card: Path, key: str, figures: Mapping[str, Any]) -> None:
     """Add what was measured to a card, in place of what was measured under the same key before."""
     known = read_card(card)
-    content = asdict(replace(known, figures={**known.figures, key: figures}))
-    write_atomically(card, make_card(content, str(card)).text().encode())
+    _rewrite(card, replace(known, figures={**known.figures, key: figures}))
+
+
+def record_calibration(card: Path, calibration: Calibration) -> None:
+    """Put into a card what its model's confidences mean."""
+    _rewrite(card, replace(read_card(card), calibration=calibration))
+
+
+def _rewrite(path: Path, card: Card) -> None:
+    write_atomically(path, make_card(asdict(card), str(path)).text().encode())

@@ -46,7 +46,7 @@ def test_every_kind_of_damage_is_counted_and_named(pascal):
     for expected in (
         "  test: 9 pairs (the official list has 299)\n  1 x unreadable annotation:\n"
         f"    {test}, line 2: XA is ",
-        f"  1 x unusable pair list:\n    {pascal / 'val_pairs.csv'}: the pair list is missing",
+        f"  1 x unusable pair list:\n    no such pair list: {pascal / 'val_pairs.csv'}",
         "  images: 12 named by the lists",
         f"  1 x missing image:\n    {images[0]}",
         f"  1 x damaged image:\n    {images[1]} is damaged or cut off",
@@ -62,7 +62,7 @@ def test_a_problem_that_many_pairs_share_is_named_once(tmp_path):
     file.write_bytes(b"nothing")
     lines = check(tmp_path).lines
     assert lines[2] == "  1 x unreadable annotation:"
-    assert lines[3].startswith(f"    {file}: not a readable annotation")
+    assert lines[3].startswith(f"    {file} is not an annotation")
 
 
 def test_only_the_first_names_are_shown(pascal):

@@ -144,10 +144,10 @@ def test_missing_files_are_named(official):
     with pytest.raises(InputError, match=rf"no such image: {pair.source.path}"):
         PFPascal(official, "test")[0]
     (official / "Annotations" / pair.category / f"{pair.target.path.stem}.mat").unlink()
-    with pytest.raises(InputError, match=rf"{pair.target.path.stem}\.mat: the annotation is missing"):
+    with pytest.raises(InputError, match=rf"no such file of annotations: .*{pair.target.path.stem}\.mat"):
         PFPascal(official, "test")[0]
     (official / "test_pairs.csv").unlink()
-    with pytest.raises(InputError, match=r"test_pairs\.csv: the pair list is missing"):
+    with pytest.raises(InputError, match=r"no such pair list: .*test_pairs\.csv"):
         PFPascal(official, "test")
 
 
@@ -157,7 +157,7 @@ def test_damaged_annotation_is_named(official):
     whole = file.read_bytes()
     for damaged in (b"", b"no matrix", whole[:130], whole[: len(whole) // 2]):
         file.write_bytes(damaged)
-        with pytest.raises(InputError, match=rf"{file.name}: "):
+        with pytest.raises(InputError, match=rf"{file.name} is not an annotation"):
             PFPascal(official, "test")[0]
     savemat(file, {"bbox": [[0, 0, 9, 9]]})
     with pytest.raises(InputError, match=rf"{file.name}: the annotation has no matrix 'kps'"):

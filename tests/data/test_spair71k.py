@@ -64,7 +64,7 @@ def test_pair_files_are_not_opened_before_they_are_needed(root):
         file.write_text("not JSON")
     dataset = SPair71k(root)
     assert len(dataset) == 6
-    with pytest.raises(InputError, match=r"bus\.json: not a readable annotation"):
+    with pytest.raises(InputError, match=r"bus\.json is not valid JSON"):
         dataset[0]
 
 
@@ -105,7 +105,7 @@ def test_bad_lists_are_named(root):
         with pytest.raises(InputError, match=rf"test\.txt: '{name}' is not"):
             SPair71k(root)
     path.unlink()
-    with pytest.raises(InputError, match=r"test\.txt: the pair list is missing"):
+    with pytest.raises(InputError, match=r"no such pair list: .*test\.txt"):
         SPair71k(root)
     with pytest.raises(InputError, match="no layout 'medium'; its layouts are large and small"):
         SPair71k(root, layout="medium")

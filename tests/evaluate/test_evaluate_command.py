@@ -11,7 +11,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from dhpf.cli import evaluate
-from dhpf.data import make_mini
+from dhpf.data import make_mini, open_dataset
 from dhpf.errors import InputError
 from dhpf.evaluate.predictions import Predictions
 from dhpf.evaluate.protocol import protocol_for
@@ -64,6 +64,27 @@ def test_a_limit_and_json_on_standard_output(folder: Path, tmp_path: Path) -> No
     assert f"3 pairs predicted, 0 skipped: {tmp_path / 'p.npz'}" in done.stderr
 
 
+@pytest.mark.parametrize("name", ["pf-pascal", "pf-willow", "caltech-101", "spair-71k", "coco"])
+def test_a_second_run_replaces_what_the_first_wrote_into_the_data_folder(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_mini(name, tmp_path)
+    files = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    monkeypatch.chdir(tmp_path)
+    split = "all" if name == "coco" else "test"
+    common = ["--dataset", name, "--root", ".", "--split", split, "--size", "64", "--limit", "1"]
+    for _ in range(2):
+        done = run("evaluate", *common, "--json", "r.json", "--html", "r.html")
+        assert done.exit_code == 0, done.exception
+        assert json.loads(Path("r.json").read_text())["pairs"] == 1
+    read = {path.resolve() for path in open_dataset(name, ".", split).files()}
+    assert len(read & set(files)) > 4
+    for path in sorted(read & set(files))[:: max(1, len(read) // 8)]:
+        done = run("evaluate", *common, "--json", path.relative_to(tmp_path))
+        assert "is an input" in str(done.exception), path
+    assert all(path.read_bytes() == content for path, content in files.items())
+
+
 @pytest.mark.parametrize("option", ["--json", "--csv", "--markdown", "--html"])
 def test_no_output_of_evaluate_replaces_another_or_an_input(
     option: str, folder: Path, tmp_path: Path
@@ -78,10 +99,10 @@ def test_no_output_of_evaluate_replaces_another_or_an_input(
     ):
         done = run("evaluate", *common, *arguments)
         assert re.search("is an input|two outputs have the same name", str(done.exception)), arguments
-    done = run("evaluate", *common, option, folder / "pascal" / "test_pairs.csv")
-    assert "is a file of the input folder" in str(done.exception)
-    done = run("predict", *common, "--out", folder / "pascal" / "test_pairs.csv")
-    assert "is a file of the input folder" in str(done.exception)
+    images = sorted((folder / "pascal" / "JPEGImages").iterdir())
+    for read in (folder / "pascal" / "test_pairs.csv", images[-1]):
+        for command in (["evaluate", *common, option, read], ["predict", *common, "--out", read]):
+            assert f"{read} is an input" in str(run(*command).exception)
     assert [path.name for path in tmp_path.iterdir()] == ["head.safetensors"] and head.read_bytes() == b"head"
 
 

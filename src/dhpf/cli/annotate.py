@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from ..errors import InputError
-from .match import Backbone, Device, Model, PhotoPoints, Size, parse_size
+from .match import Backbone, Device, Flip, MinConfidence, Model, PhotoPoints, Size, parse_size
 from .models import load_model
 
 if TYPE_CHECKING:
@@ -43,9 +43,7 @@ def annotate(
         Optional[int],
         typer.Option("--references", metavar="K", min=1, help="How many references vote: the most similar."),
     ] = None,
-    min_confidence: Annotated[
-        float, typer.Option(metavar="P", help="Keypoints whose score is lower are absent.")
-    ] = 0.0,
+    min_confidence: MinConfidence = 0.0,
     contact_sheet: Annotated[
         Optional[Path],
         typer.Option(metavar="FILE.html", help="A page of all photos with their dots, least sure first."),
@@ -59,6 +57,7 @@ def annotate(
     size: Size = None,
     device: Device = "cpu",
     backbone: Backbone = None,
+    flip: Flip = "none",
 ) -> None:
     """Carry keypoints, polygons and boxes from a few annotated photos to a folder of others.
 
@@ -91,7 +90,7 @@ def annotate(
     from ..annotate.feature_store import FeatureStore
     from ..annotate.transfer import MOST_VOTES, Annotator
 
-    matcher = load_model(model, sides, device, backbone)
+    matcher = load_model(model, sides, device, backbone, flip)
     store = None if features is None else FeatureStore(matcher, features).get
     votes = MOST_VOTES if references_used is None else references_used
     annotator = Annotator(matcher, job.references, votes, store, cache * 2**20)

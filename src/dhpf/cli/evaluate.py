@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import redirect_stdout
 from inspect import signature
 from io import StringIO
+from itertools import chain
 from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
@@ -18,8 +19,8 @@ from ..data.registry import find_dataset
 from ..errors import InputError
 from ..evaluate.beam_search import ALPHA, BEAM, MOST_LAYERS, Step
 from ..evaluate.protocol import ALPHAS, DEFAULT_PRESET, DIRECTIONS, protocol_for
-from ..files import check_outputs
-from .match import Backbone, Device, Model, Size, parse_size
+from ..files import check_outputs, write_atomically
+from .match import Backbone, Device, Flip, Model, Size, parse_size
 from .score import (
     Alpha,
     Changes,
@@ -70,6 +71,7 @@ def predict(
     size: Size = None,
     device: Device = "cpu",
     backbone: Backbone = None,
+    flip: Flip = "none",
     workers: Workers = None,
     cache: Cache = 1024,
 ) -> None:
@@ -83,15 +85,15 @@ def predict(
       torchrun --nproc-per-node 2 --no-python dhpf predict --dataset pf-pascal --root PF-PASCAL --out p.npz
     """
     sides = parse_size(size) if size else None
-    check_outputs((out,), (Path(model) if model else None, backbone, root))
     pairs = _open(dataset, root, split, layout)
+    check_outputs((out,), chain((Path(model) if model else None, backbone), pairs.files()))
 
     from ..evaluate.predict import predict as predict_pairs
     from ..matcher import load
     from ..zoo import DEFAULT_MODEL
 
     done = predict_pairs(
-        load(DEFAULT_MODEL if model is None else model, sides, device, backbone),
+        load(DEFAULT_MODEL if model is None else model, sides, device, backbone, flip=flip),
         pairs,
         out,
         split=split if layout in (None, "large") else f"{split}, {layout} layout",
@@ -124,6 +126,7 @@ def evaluate(
     size: Size = None,
     device: Device = "cpu",
     backbone: Backbone = None,
+    flip: Flip = "none",
     workers: Workers = None,
     cache: Cache = 1024,
     alpha: Alpha = list(ALPHAS),  # noqa: B006  # typer copies it
@@ -144,8 +147,8 @@ def evaluate(
     options = dict(locals())
     find_dataset(dataset)
     direction = protocol_for(dataset, protocol, change).direction  # errors before hours of work, not after
-    inputs = (Path(model) if model else None, backbone, train_list, root)
-    check_outputs((out, json, csv, markdown, html), inputs)
+    inputs = (Path(model) if model else None, backbone, train_list)
+    check_outputs((out, json, csv, markdown, html), chain(inputs, _files(dataset, root, split, layout)))
 
     from ..processes import rank_and_world_size
 
@@ -196,13 +199,12 @@ def beam_search(
     """
     find_dataset(dataset)
     rules = protocol_for(dataset, protocol, change)
-    check_outputs([json], [root, backbone])
     sides = parse_size(size) if size else None
     pairs = _open(dataset, root, split, layout)
+    check_outputs([json], chain([backbone], pairs.files()))
     others = _open(dataset, root, exclude_pairs_of, layout) if exclude_pairs_of else None
 
     from ..evaluate.layer_search import search_layers
-    from ..evaluate.storage import write_file
     from ..matcher import load
     from ..zoo import UNTRAINED
 
@@ -220,7 +222,7 @@ def beam_search(
     )
     if json is not None:
         about = {"dataset": dataset, "split": split, "model": model or UNTRAINED}
-        write_file(json, (dumps(about | found.to_dict(), indent=2) + "\n").encode())
+        write_atomically(json, (dumps(about | found.to_dict(), indent=2) + "\n").encode())
     typer.echo(f"{found.pairs} pairs, {found.excluded} excluded, {len(found.skipped)} skipped")
     typer.echo(f"PCK@{alpha:g} {rules.fingerprint()}")
     for name, (layers, pck) in (("found", found.found), ("before", found.reference)):
@@ -231,6 +233,11 @@ def _show_step(step: Step) -> None:
     typer.echo(f"{len(step.beam[0].layers)} layers, {step.tried} sets tried:")
     for layers, pck in step.beam:
         typer.echo(f"{pck:8.2f}  {layers}")
+
+
+def _files(dataset: str, root: Path, split: str, layout: str | None) -> Iterator[Path]:
+    """Those of a data set, which is opened when they are asked for."""
+    yield from _open(dataset, root, split, layout).files()
 
 
 def _open(dataset: str, root: Path, split: str, layout: str | None) -> PairDataset:

@@ -34,6 +34,25 @@ Backbone = Annotated[
 ]
 
 
+def probability(option: typer.CallbackParam, given: float) -> float:
+    """From 0 to 1, and a number."""
+    if not 0 <= given <= 1:
+        raise InputError(f"{option.opts[0]} {given:g}: wanted a number from 0 to 1")
+    return given
+
+
+MinConfidence = Annotated[
+    float,
+    typer.Option(metavar="P", callback=probability, help="Points that are less sure are not there: 0 to 1."),
+]
+Flip = Annotated[
+    str,
+    typer.Option(
+        metavar="none|auto", help="auto: match mirrored targets too, keep what the model is surer of."
+    ),
+]
+
+
 PhotoPoints = Annotated[
     Optional[str],
     typer.Option(
@@ -90,6 +109,8 @@ def match(
     size: Size = None,
     device: Device = "cpu",
     backbone: Backbone = None,
+    flip: Flip = "none",
+    min_confidence: MinConfidence = 0.0,
 ) -> None:
     """Match two photos.
 
@@ -124,7 +145,7 @@ def match(
     if style is not None and out is None:
         raise InputError("--style is how the picture is drawn: name it with --out")
     sides = None if size is None else parse_size(size)
-    outputs = Outputs(out, json, flow, warp, STYLES[0] if style is None else style, csv)
+    outputs = Outputs(out, json, flow, warp, STYLES[0] if style is None else style, csv, min_confidence)
     file = None if points is None or parse_points(points) else Path(points)
     outputs.check(source, target, file, truth, backbone, None if model is None else Path(model))
     photo_a, photo_b = read_image(source), read_image(target)
@@ -133,7 +154,7 @@ def match(
     belong = read_points(truth, "target_points") if truth else None
     check_style(outputs.style, *(None if some is None else len(some) for some in (given, belong)))
 
-    matcher = load_model(model, sides, device, backbone)  # torch takes a while: only now
+    matcher = load_model(model, sides, device, backbone, flip)  # torch takes a while: only now
     result = matcher.match(photo_a, photo_b)
     write_together(outputs.render(result, given, truth=belong, names=names))
     quiet = json == STDOUT  # so that it holds nothing but JSON
@@ -174,6 +195,8 @@ def match_many(
     size: Size = None,
     device: Device = "cpu",
     backbone: Backbone = None,
+    flip: Flip = "none",
+    min_confidence: MinConfidence = 0.0,
 ) -> None:
     """Match many pairs, each photo's features computed once.
 
@@ -209,8 +232,8 @@ def match_many(
     from ..many import Wanted
     from ..many import match_many as run
 
-    matcher = load_model(model, sides, device, backbone)
-    wanted = Wanted(draw, flow, warp, chosen, csv)
+    matcher = load_model(model, sides, device, backbone, flip)
+    wanted = Wanted(draw, flow, warp, chosen, csv, min_confidence)
     done = run(matcher, pairs, out, wanted, cache * 2**20, folder, typed)
     for line in done.failed:
         typer.echo(f"dhpf: failed: {line}", err=True)

@@ -16,13 +16,17 @@ Out = Annotated[Path, typer.Argument(metavar="OUT.safetensors", help="The head f
 
 
 def load_model(
-    model: str | None, sides: tuple[int, int] | None, device: str, backbone: Path | None
+    model: str | None,
+    sides: tuple[int, int] | None,
+    device: str,
+    backbone: Path | None,
+    flip: str = "none",
 ) -> Matcher:
     """The matcher that the options of a command ask for, with a note where it takes another size."""
     from ..matcher import load
     from ..zoo import DEFAULT_MODEL
 
-    matcher = load(DEFAULT_MODEL if model is None else model, sides, device, backbone)
+    matcher = load(DEFAULT_MODEL if model is None else model, sides, device, backbone, flip=flip)
     if sides not in (None, matcher.size):
         width, height = matcher.size
         multiple = matcher.method.backbone.multiple

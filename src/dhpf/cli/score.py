@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
@@ -50,14 +51,16 @@ def score(
 ) -> None:
     """Score a predictions file under a protocol."""
     from ..evaluate import tables
+    from ..evaluate.gallery import image_files
     from ..evaluate.leakage import read_training_list
     from ..evaluate.predictions import Predictions
     from ..evaluate.render import to_markdown
     from ..evaluate.report import report
     from ..evaluate.score import score_predictions
 
-    check_outputs((json, csv, markdown, html), (predictions, train_list, root))
     loaded = Predictions.load(predictions)
+    images = () if root is None else image_files(loaded, root)
+    check_outputs((json, csv, markdown, html), chain((predictions, train_list), images))
     found = score_predictions(
         loaded,
         protocol_for(loaded.dataset, protocol, change),

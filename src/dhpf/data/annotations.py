@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path, PureWindowsPath
@@ -18,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
+from ..files import read_bytes, read_json, read_text
 
 SEPARATOR = ";"  # between numbers in one cell, as we write them; official lists have , as well
 MOST_BYTES = 200_000_000  # of a list
@@ -112,7 +112,7 @@ def read_rows(path: Path, columns: tuple[str, ...] | None = None) -> list[Row]:
             if cells:
                 rows.append(Row(path, reader.line_num, dict(zip(names, cells, strict=True))))
     except csv.Error as error:
-        raise InputError(f"{path}: not a readable pair list ({error})") from None
+        raise InputError(f"{path} is not a pair list that can be read ({error})") from None
     if not rows:
         raise InputError(f"{path}: the split is empty, the list holds no pair")
     return rows
@@ -122,44 +122,22 @@ def read_matrix(path: Path, name: str) -> NDArray[np.float64]:
     """One matrix of a MATLAB file."""
     from scipy.io import loadmat
 
-    _check_file(path, "annotation", MOST_BYTES_MATRIX)
+    read_bytes(path, "file of annotations", MOST_BYTES_MATRIX)  # raises if it is no such file
     try:
         return np.asarray(loadmat(path, variable_names=[name])[name], np.float64)
     except KeyError:
         raise InputError(f"{path}: the annotation has no matrix {name!r}") from None
     except Exception as error:  # a damaged file makes loadmat raise almost anything
-        raise _unreadable(path, "annotation", error) from None
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise InputError(f"{path} is not an annotation that can be read ({reason[:200]})") from None
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_object(path: Path) -> dict[str, Any]:
     """A JSON file that holds one object."""
-    text = read_text(path, "annotation", MOST_BYTES_JSON)
-    try:
-        content = json.loads(text, parse_constant=_no_number)
-    except (ValueError, RecursionError) as error:
-        raise _unreadable(path, "annotation", error) from None
+    content = read_json(path, "file of annotations", MOST_BYTES_JSON)
     if not isinstance(content, dict):
-        raise InputError(f"{path}: not a readable annotation (one JSON object is wanted)")
+        raise InputError(f"{path} is not an annotation: one JSON object is wanted")
     return content
-
-
-def read_text(path: Path, what: str, most: int) -> str:
-    """A text file, UTF-8 with or without its mark."""
-    _check_file(path, what, most)
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise _unreadable(path, what, error) from None
-
-
-def _check_file(path: Path, what: str, most: int) -> None:
-    """A regular file of at most that many bytes: no pipe to wait for, no device without end."""
-    if not path.exists():
-        raise InputError(f"{path}: the {what} is missing")
-    if not path.is_file():
-        raise InputError(f"{path}: not a readable {what} (it is a folder, a device or a pipe)")
-    if path.stat().st_size > most:
-        raise InputError(f"{path}: not a readable {what} (more than {most:,} bytes)")
 
 
 def inner_path(name: str, place: str) -> Path:
@@ -200,12 +178,3 @@ def as_numbers(values: object, place: str | Path, what: str) -> NDArray[np.float
         return np.asarray(values, np.float64)
     except (TypeError, ValueError, OverflowError):
         raise InputError(f"{place}: {what} is not made of numbers") from None
-
-
-def _no_number(name: str) -> None:
-    raise ValueError(f"{name} is no number in JSON")
-
-
-def _unreadable(path: Path, what: str, error: Exception) -> InputError:
-    reason = " ".join(str(error).split()) or type(error).__name__
-    return InputError(f"{path}: not a readable {what} ({reason[:200]})")

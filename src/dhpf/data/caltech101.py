@@ -5,6 +5,7 @@ There are no keypoints: methods are compared by how well they carry the source's
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +39,11 @@ class Caltech101(PairDataset):
         self.entries = entries_by_folder(
             (folder / row.path("source_image", 2), folder / row.path("target_image", 2)) for row in self._rows
         )
+
+    def files(self) -> Iterator[Path]:
+        """The list and the images."""
+        yield self.root / LIST
+        yield from super().files()
 
     def annotation(self, index: int) -> Annotation:
         """Read the outlines; there are no points."""

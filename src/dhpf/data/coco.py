@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
-from .annotations import SHOWN, as_box, as_numbers, inner_path, read_json
+from .annotations import SHOWN, as_box, as_numbers, inner_path, read_object
 from .pairs import Annotation, Entry, Floats, Labels, PairDataset, unique
 
+PLAIN_NAMES = ("_annotations.coco.json", "annotations.json")  # of files that are told by their folders
 WHOLE = "all"  # the split of a file that is called annotations.json
 DRAWN = 128  # candidates among which an object finds its partners
 MOST_KEYPOINTS = 1000  # of a category
@@ -63,9 +64,10 @@ class CocoKeypoints(PairDataset):
     Parameters
     ----------
     root
-        The folder that holds the annotation file and the images.
+        The folder that holds the annotation file and the images; or the annotation file itself.
     split
-        Which of the annotation files that `find_splits` finds; ``all`` is ``annotations.json``.
+        Which of the annotation files that `find_splits` finds; ``all`` is ``annotations.json``. A file that
+        is given itself is called by its name, or by its folder's if it is an ``annotations.json``.
     partners
         With how many others an object is paired at most; others may choose it as well.
     common
@@ -82,12 +84,19 @@ class CocoKeypoints(PairDataset):
         self.root, self.split = Path(root), split
         if partners < 1 or common < 1:
             raise InputError(f"partners {partners}, common {common}: at least 1 is wanted of each")
-        splits = find_splits(self.root)
-        if split not in splits:
-            found = f"its splits are {', '.join(splits)}" if splits else "it holds no annotations.json"
-            raise InputError(f"{self.root}: coco has no split {split[:SHOWN]!r} there; {found}")
-        self.file = splits[split]
-        self._objects = sorted(_read(self.file, self.root, split), key=lambda o: (o.category, o.label))
+        if self.root.is_file():
+            self.file = self.root
+            beside = self.file.parent.name == "annotations"  # the images lie beside that folder
+            self.root = self.file.parent.parent if beside else self.file.parent
+            plain = self.file.name in PLAIN_NAMES
+            self.split = self.file.resolve().parent.name if plain else _own_name(self.file)
+        else:
+            splits = find_splits(self.root)
+            if split not in splits:
+                found = f"its splits are {', '.join(splits)}" if splits else "it holds no annotations.json"
+                raise InputError(f"{self.root}: coco has no split {split[:SHOWN]!r} there; {found}")
+            self.file = splits[split]
+        self._objects = sorted(_read(self.file, self.root, self.split), key=lambda o: (o.category, o.label))
         self.sizes = {o.image.path: o.image.size for o in self._objects if o.image.size is not None}
         self._pairs = tuple(_pair(self._objects, partners, common, seed))
         if not self._pairs:
@@ -101,6 +110,11 @@ class CocoKeypoints(PairDataset):
             Entry(name, a.category.name, a.image.path, b.image.path)
             for name, (a, b) in zip(ids, pairs, strict=True)
         )
+
+    def files(self) -> Iterator[Path]:
+        """The annotation file and the images."""
+        yield self.file
+        yield from super().files()
 
     def annotation(self, index: int) -> Annotation:
         """The keypoints that both objects show, with their names, and the objects' boxes."""
@@ -119,19 +133,22 @@ def find_splits(root: Path) -> dict[str, Path]:
     ``annotations/person_keypoints_train2017.json`` (``train2017``), or by their folders, such as
     ``train/_annotations.coco.json``.
     """
-    by_folder = [*root.glob("*/_annotations.coco.json"), *root.glob("*/annotations.json")]
-    found = {file.parent.name: file for file in by_folder}
+    found = {file.parent.name: file for name in PLAIN_NAMES for file in root.glob(f"*/{name}")}
     by_name = [*root.glob("*.json"), *root.glob("annotations/*.json")]
     # COCO itself has files of captions and instances beside those of keypoints.
     keypoints = [file for file in by_name if "keypoints_" in file.stem]
-    found |= {file.stem.rpartition("keypoints_")[2]: file for file in keypoints or by_name}
+    found |= {_own_name(file): file for file in keypoints or by_name}
     whole = found.pop("annotations", None)
     return ({} if whole is None else {WHOLE: whole}) | dict(sorted(found.items()))
 
 
+def _own_name(file: Path) -> str:
+    return file.stem.rpartition("keypoints_")[2]
+
+
 def _read(file: Path, root: Path, split: str) -> Iterator[CocoObject]:
     """The objects that have keypoints."""
-    content = read_json(file)
+    content = read_object(file)
     images = _read_images(content, file, root, split)
     categories = _read_categories(content, file)
     counts: dict[tuple[Category, Path], int] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -13,11 +12,11 @@ from typing import NamedTuple
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from rich.console import Console
 from rich.progress import DownloadColumn, Progress
 
 from ..errors import InputError
-from ..files import cache_folder
+from ..files import cache_folder, sha256
+from ..progress import plain_console
 from .registry import DatasetInfo, RemoteFile, find_dataset
 from .unpack import unpack
 
@@ -119,7 +118,7 @@ def fetch(remote: RemoteFile, folder: Path, page: str) -> Fetched:
                 f"or get the file from {page} and put it at {path}"
             ) from error
         part.replace(path)
-    digest = _sha256(path)
+    digest = sha256(path)
     if remote.sha256 is not None and digest != remote.sha256:
         raise InputError(
             f"{remote.url}: the file has sha256 {digest}, but {remote.sha256} is wanted; "
@@ -137,7 +136,7 @@ def _set_aside(path: Path, page: str) -> str:
 def _receive_all(url: str, part: Path) -> None:
     """Receive until the file is whole; a lost connection is tried again as long as bytes arrive."""
     columns = *Progress.get_default_columns(), DownloadColumn()
-    with Progress(*columns, console=Console(stderr=True)) as progress:
+    with Progress(*columns, console=plain_console(stderr=True)) as progress:
         show = partial(progress.update, progress.add_task(part.stem))
         while True:
             before = _size(part)
@@ -183,14 +182,6 @@ def _receive(url: str, part: Path, show: Callable[..., None]) -> None:
     if total is not None and have < total:
         raise ConnectionError(f"the connection was lost after {have} of {total} bytes")
     version.unlink(missing_ok=True)
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
 
 
 def _size(path: Path) -> int:

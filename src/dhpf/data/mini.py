@@ -19,7 +19,7 @@ from . import caltech101, pf_pascal, pf_willow, spair71k
 from .annotations import SEPARATOR
 from .pairs import Floats
 from .registry import find_dataset
-from .scenes import SPOTS, DrawnObject, Scene, draw_scene
+from .scenes import SPOTS, Scene, photos, show
 
 SIZES = ((120, 90), (90, 120), (128, 96), (100, 100))  # width, height of each category's images
 HIDDEN = {0: 9, 2: 4}  # image of each category -> its keypoint that it does not show, PF-WILLOW aside
@@ -72,11 +72,10 @@ def make_mini(name: str, root: str | Path, seed: int = 0) -> None:
 def _draw(root: Path, rng: np.random.Generator, files: Mapping[str, str]) -> dict[str, list[Drawn]]:
     """Draw and save the images of each category, whose files are named by a pattern."""
     drawn: dict[str, list[Drawn]] = {}
-    for category, pattern in files.items():
-        shape = DrawnObject(rng)
+    for photo, (category, pattern) in zip(photos(), files.items(), strict=False):
         drawn[category] = []
         for number, size in enumerate(SIZES):
-            scene = draw_scene(shape, size, rng)
+            scene = show(photo, size, rng)
             points = scene.points.copy()
             if number in HIDDEN:
                 points[HIDDEN[number]] = np.nan

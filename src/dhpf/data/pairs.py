@@ -7,7 +7,7 @@ K points  P corners of a polygon  H, W pixels of the original image
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -179,6 +179,11 @@ class PairDataset(Dataset[Pair]):
     def annotation(self, index: int) -> Annotation:
         """Read what is known about a pair, without opening its images."""
         raise NotImplementedError
+
+    def files(self) -> Iterator[Path]:
+        """All files that are read for these pairs, once or more often: no output may replace them."""
+        for entry in self.entries:
+            yield from (entry.source, entry.target)
 
     def __len__(self) -> int:
         return len(self.entries)

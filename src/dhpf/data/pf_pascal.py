@@ -11,6 +11,7 @@ Without either, as in training lists for weak supervision, pairs have no points.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -57,6 +58,13 @@ class PFPascal(PairDataset):
         entries = [self._entry(row) for row in self._rows]
         ids = unique(entry.id for entry in entries)
         self.entries = tuple(entry._replace(id=name) for entry, name in zip(entries, ids, strict=True))
+
+    def files(self) -> Iterator[Path]:
+        """The list, the images, their matrices and class maps."""
+        yield self._rows[0].file
+        for entry in self.entries:
+            for image in (entry.source, entry.target):
+                yield from (image, self._matrix_file(entry, image), self._class_map_file(image))
 
     def annotation(self, index: int) -> Annotation:
         """Read the points that both images show, the boxes, and which class maps there are."""
@@ -105,6 +113,9 @@ class PFPascal(PairDataset):
         file = self._matrix_file(entry, entry.source if letter == "A" else entry.target)
         return as_box(read_matrix(file, "bbox"), file, "bbox")
 
+    def _class_map_file(self, image: Path) -> Path:
+        return self.root / "SegmentationClass" / f"{image.stem}.png"
+
     def _class_map(self, image: Path, category: str) -> ClassMap | None:
-        path = self.root / "SegmentationClass" / f"{image.stem}.png"
+        path = self._class_map_file(image)
         return ClassMap(path, CLASSES.index(category) + 1) if path.exists() else None

@@ -7,6 +7,7 @@ the pairs are all ordered pairs of each sub-class, which is what the list holds,
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import permutations
 from pathlib import Path
 
@@ -49,6 +50,12 @@ class PFWillow(PairDataset):
             )
         else:
             self.entries = entries_by_folder(self._all_pairs())
+
+    def files(self) -> Iterator[Path]:
+        """The list, the images and their points."""
+        yield from (self.root / name for name in LISTS)
+        for image in super().files():
+            yield from (image, image.with_suffix(".mat"))
 
     def annotation(self, index: int) -> Annotation:
         """Read the ten points of both images."""

@@ -6,10 +6,12 @@ One JSON file for each pair; 53,340 of them in training, so they are read when a
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from ..errors import InputError
-from .annotations import MOST_BYTES, SHOWN, as_box, as_points, read_json, read_text
+from ..files import read_text
+from .annotations import MOST_BYTES, SHOWN, as_box, as_points, read_object
 from .pairs import Annotation, ClassMap, Entry, Labels, PairDataset
 from .pf_pascal import CLASSES
 
@@ -42,17 +44,25 @@ class SPair71k(PairDataset):
             raise InputError(f"spair-71k has no split {split!r}; its splits are {', '.join(SPLITS)}")
         if layout not in LAYOUTS:
             raise InputError(f"spair-71k has no layout {layout!r}; its layouts are {' and '.join(LAYOUTS)}")
-        path = self.root / "Layout" / layout / f"{split}.txt"
-        names = read_text(path, "pair list", MOST_BYTES).split()
+        self._list = self.root / "Layout" / layout / f"{split}.txt"
+        names = read_text(self._list, "pair list", MOST_BYTES).split()
         if not names:
-            raise InputError(f"{path}: the split is empty, the list holds no pair")
-        self.entries = tuple(self._entry(name, path) for name in names)
+            raise InputError(f"{self._list}: the split is empty, the list holds no pair")
+        self.entries = tuple(map(self._entry, names))
+
+    def files(self) -> Iterator[Path]:
+        """The list, and the images, annotations and class maps of its pairs."""
+        yield self._list
+        for entry in self.entries:
+            yield self._annotation_file(entry.id)
+            for image in (entry.source, entry.target):
+                yield from (image, self._class_map_file(image, entry.category))
 
     def annotation(self, index: int) -> Annotation:
         """Read a pair's file: points, boxes, and the variation flags where it has them."""
         entry = self.entries[index]
         file = self._annotation_file(entry.id)
-        content = read_json(file)
+        content = read_object(file)
         labels = []
         for prefix, image in (("src", entry.source), ("trg", entry.target)):
             for key in (f"{prefix}_kps", f"{prefix}_bndbox"):
@@ -66,10 +76,10 @@ class SPair71k(PairDataset):
             raise InputError(f"{file}: a variation flag is not a whole number from 0 to {LARGEST_FLAG}")
         return Annotation(labels[0], labels[1], flags).checked(file)
 
-    def _entry(self, name: str, listed_in: Path) -> Entry:
+    def _entry(self, name: str) -> Entry:
         match = PAIR.fullmatch(name)
         if match is None or match[3] not in CLASSES:
-            raise InputError(f"{listed_in}: {name[:SHOWN]!r} is not number-source-target:category")
+            raise InputError(f"{self._list}: {name[:SHOWN]!r} is not number-source-target:category")
         source, target, category = match.groups()
         folder = self.root / "JPEGImages" / category
         return Entry(name, category, folder / f"{source}.jpg", folder / f"{target}.jpg")
@@ -79,6 +89,9 @@ class SPair71k(PairDataset):
         candidates = [folder / f"{name.replace(':', mark)}.json" for mark in COLON_STAND_INS]
         return next((path for path in candidates if path.exists()), candidates[0])
 
+    def _class_map_file(self, image: Path, category: str) -> Path:
+        return self.root / "Segmentation" / category / f"{image.stem}.png"
+
     def _class_map(self, image: Path, category: str) -> ClassMap | None:
-        path = self.root / "Segmentation" / category / f"{image.stem}.png"
+        path = self._class_map_file(image, category)
         return ClassMap(path, CLASSES.index(category) + 1) if path.exists() else None

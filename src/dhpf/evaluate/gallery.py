@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Sequence
-from pathlib import Path, PureWindowsPath
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
+from ..data.annotations import points_out
 from ..errors import InputError
 from ..grid import resize_points
 from ..images import read_image
 from .metrics import measure, within
+from .predictions import Predictions
 from .score import ALPHA, Score
 
 SIDE = 480  # pixels of an image's longer side in the report
@@ -52,15 +54,26 @@ def draw_pair(score: Score, index: int, root: Path | None) -> tuple[str, str, in
     return first, second, (source is None) + (target is None)
 
 
-def _find(root: Path | None, name: str, category: str) -> Image.Image | None:
-    """The image, if it is where the official layouts have it.
+def image_files(predictions: Predictions, root: Path) -> Iterator[Path]:
+    """Where the images of all pairs may be below the data set's folder."""
+    for names in (predictions.source_images, predictions.target_images):
+        for name, category in {*zip(names.tolist(), predictions.categories.tolist(), strict=True)}:
+            yield from _places(root, name, category)
+
+
+def _places(root: Path, name: str, category: str) -> list[Path]:
+    """Where the official layouts have an image.
 
     Whoever wrote the predictions chose the names: they must not lead out of the data set's folder.
     """
-    parts = [PureWindowsPath(part) for part in (name, category)]  # of Windows: both slashes, and drives
-    if root is None or any(part.anchor or ".." in part.parts for part in parts):
-        return None
-    for path in (root / folder / between / name for folder in FOLDERS for between in ("", category)):
+    if points_out(name) or points_out(category):
+        return []
+    return [root / folder / between / name for folder in FOLDERS for between in ("", category)]
+
+
+def _find(root: Path | None, name: str, category: str) -> Image.Image | None:
+    """The image, if it is where the official layouts have it."""
+    for path in () if root is None else _places(root, name, category):
         try:
             if path.is_file():
                 return read_image(path)

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
+from ..files import read_text
 from .predictions import Predictions
 
-MOST_BYTES = 2**26
 SPAIR_LINE = re.compile(r"\d+-([^:]+)-([^:]+):\w+")  # 000004-2008_000585-2008_004138:aeroplane
 
 
@@ -37,16 +37,10 @@ def leak_free_pairs(predictions: Predictions, training_images: Collection[str]) 
 
 def read_training_list(path: str | Path) -> tuple[str, ...]:
     """Image names from a file: one a line, or the first two columns of a CSV of pairs, or SPair's layout."""
-    path = Path(path)
+    text = read_text(Path(path), "list of training images")
     try:
-        if path.exists() and not path.is_file():  # a pipe or a device may never end
-            raise InputError(f"{path}: not a regular file; wanted: the list of training images")
-        if path.stat().st_size > MOST_BYTES:
-            raise InputError(f"{path}: larger than {MOST_BYTES:,} bytes; wanted: the list of training images")
-        rows = list(csv.reader(path.read_text(encoding="utf-8").splitlines()))
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file; wanted: the list of training images") from None
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        rows = list(csv.reader(text.splitlines()))
+    except csv.Error as error:
         raise InputError(f"{path}: cannot be read as a list of training images ({error})") from None
     names = {name for row in rows[_header(rows) :] for name in _names(row)}
     if not names:

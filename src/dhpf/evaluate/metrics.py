@@ -51,15 +51,6 @@ def within(distances: Floats, length: float, alphas: Sequence[float], compare: s
     return distances <= limits if compare == "<=" else distances < limits
 
 
-def pck(
-    predicted: ArrayLike, truth: ArrayLike, length: float, alphas: Sequence[float], compare: str = "<="
-) -> Floats:
-    """(A,) PCK of one pair in percent: of its points (K, 2), those within alpha times the length."""
-    distances = np.hypot(*np.subtract(predicted, truth).T)
-    percent: Floats = 100 * within(distances, length, alphas, compare).mean(axis=1)
-    return percent
-
-
 def photo_pck(photo: Photo, predicted: ArrayLike, protocol: Protocol, alphas: Sequence[float]) -> Floats:
     """(A,) PCK in percent of points that were predicted (K, 2) in an annotated image."""
     distances, length = _measure(photo.size, photo.box, photo.points, predicted, protocol)

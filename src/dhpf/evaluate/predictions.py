@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import InputError, unknown
+from ..files import write_atomically
 from ..images import MOST_PIXELS
 from .protocol import DIRECTIONS
-from .storage import ArrayLayout, fit, pack_arrays, read_arrays, write_file
+from .storage import ArrayLayout, fit, pack_arrays, read_arrays
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -218,7 +219,8 @@ class Predictions:
         """Write the file, whole or not at all; the same predictions always give the same bytes."""
         stored = {name: np.asarray(value) for name in LAYOUT if (value := getattr(self, name)) is not None}
         about = {"format": np.array(FORMAT), "version": np.array(VERSION)}
-        return write_file(Path(path), pack_arrays({**about, **stored}))
+        write_atomically(Path(path), pack_arrays({**about, **stored}))
+        return Path(path)
 
     @staticmethod
     def load(path: str | Path) -> Predictions:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ..backbones.base import Backbone, Features, extract
 from ..model.readout import Flow
-from ..model.scores import MatchScores
+from ..model.scores import Scores
 
 
 class Matches(NamedTuple):
@@ -21,7 +21,7 @@ class Matches(NamedTuple):
     flow: Flow
     layers: tuple[int, ...] | None = None  # that were chosen; None where a method does not choose
     layer_probability: Tensor | None = None  # (L,) how sure each gate was to be on, where there are gates
-    scores: MatchScores | None = None  # of all matches, where the method keeps them
+    scores: Scores | None = None  # of all matches, where the method keeps them
 
 
 class TrainingPair(NamedTuple):

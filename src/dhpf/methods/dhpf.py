@@ -6,7 +6,7 @@ B pairs  L layers  C channels of a layer, C' reduced  h, w its grid
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -15,9 +15,13 @@ from ..backbones.base import Backbone, Features
 from ..errors import InputError
 from ..model.correlation import correlate
 from ..model.gating import GATINGS, NEGLIGIBLE, LayerGates
-from ..model.transform import Transform
+from ..model.soft_matching import SoftMatching, soft_match
+from ..model.transform import Perceptron, Temperature, Transform
 from .base import Batch, Matches, Method
 from .hpf import MatchingConfig, matched
+
+READOUTS = ("argmax", "soft-argmax")
+TEMPERATURE = 0.05  # of cosines, before it is learned
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,10 @@ class DHPFConfig(MatchingConfig):
     gating: str = "gumbel"  # gumbel (hard), sigmoid (soft) or none (all layers on)
     gate_power: int = 2  # the gate enters products and squared norms squared, as published, or once
     transform: bool = True  # reduce chosen blocks by 1x1 convolutions
+    perceptron: int = 0  # or, with so many channels, by a perceptron
+    readout: str = READOUTS[0]  # the best target cell, or the mean of a distribution over them
+    vote_power: float = 0.5  # of soft-argmax: how much the votes count
+    sigma: float = 2.0  # of soft-argmax: of its kernel, in cells of the target
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -36,6 +44,19 @@ class DHPFConfig(MatchingConfig):
             raise InputError(f"gate_power = {self.gate_power}; wanted: 1 or 2")
         if self.gating == "none" and not self.transform:
             raise InputError("nothing to learn: gating = none and transform = false")
+        if self.readout not in READOUTS:
+            raise InputError(f"readout = {self.readout!r}; wanted: {' or '.join(READOUTS)}")
+        if self.soft and self.revote:
+            raise InputError("revote = true is of readout = argmax only")
+        limits = {"perceptron": (0, 4096), "vote_power": (0, 4), "sigma": (0.1, 100)}
+        for key, (low, high) in limits.items():
+            if not low <= getattr(self, key) <= high:
+                raise InputError(f"{key} = {getattr(self, key):g}; wanted from {low:g} to {high:g}")
+
+    @property
+    def soft(self) -> bool:
+        """Whether matches are distributions."""
+        return self.readout == "soft-argmax"
 
 
 @dataclass(frozen=True)
@@ -86,8 +107,11 @@ class DHPF(Method):
     def __init__(self, backbone: Backbone, config: DHPFConfig | None = None) -> None:
         super().__init__(backbone, config)
         self.gates = LayerGates(backbone.channels, self.config.gating)
-        transforms = (Transform(c) for c in backbone.channels if self.config.transform)
-        self.transforms = nn.ModuleList(transforms)
+        reduced = self.config.perceptron
+        kinds = (Perceptron(c, reduced) if reduced else Transform(c) for c in backbone.channels)
+        self.transforms = nn.ModuleList(kinds if self.config.transform else ())
+        if self.config.soft:
+            self.temperature = Temperature(TEMPERATURE)
 
     def prepare(self, samples: Sequence[Features], generator: torch.Generator, init: str = "random") -> None:
         """Set initial weights, and the batch norms' statistics from some images' features."""
@@ -102,15 +126,26 @@ class DHPF(Method):
         self.eval()
         generator = torch.Generator().manual_seed(0)
         inputs = [1e3 * torch.randn(8, channels, generator=generator) for channels in self.backbone.channels]
-        squares = [self.transform(layer, one).square().sum() for layer, one in enumerate(inputs)]
-        return all(bool(value.isfinite().all()) for value in (*squares, self.gates(inputs).probability))
+        found = [self.transform(layer, one).square().sum() for layer, one in enumerate(inputs)]
+        if self.config.soft:
+            found.append(1 / self.temperature())
+        return all(bool(value.isfinite().all()) for value in (*found, self.gates(inputs).probability))
 
     def for_inference(self) -> DHPF:
         """Fold batch norms into the transformations."""
         self.eval()
-        folded = [part.folded() for part in self.transforms if isinstance(part, Transform)]
-        self.transforms = nn.ModuleList(folded or self.transforms)
+        folded = [part.folded() if isinstance(part, Transform) else part for part in self.transforms]
+        self.transforms = nn.ModuleList(folded)
         return self.requires_grad_(False)
+
+    @torch.no_grad()
+    def features(self, image: Tensor) -> Features:
+        """Perceptrons take their time: all blocks are transformed here, once for all pairs of an image."""
+        found = super().features(image)
+        if not self.config.perceptron or not self.config.transform:
+            return found
+        blocks = {layer: self.transform(layer, block) for layer, block in found.blocks.items()}
+        return replace(found, blocks=blocks, transformed=True)
 
     @torch.no_grad()
     def match(self, a: Features, b: Features, *, matrix_bytes: int | None = None) -> Matches:
@@ -120,12 +155,25 @@ class DHPF(Method):
         on, probability = decisions.on[0], decisions.probability[0]
         layers = (on > NEGLIGIBLE).nonzero().flatten().tolist() or [0]  # all off: the base block
         weights = on[layers] ** self.config.gate_power if self.config.gating == "sigmoid" else None
-        blocks_a, blocks_b = (
-            [self.transform(layer, side.blocks[layer].to(on)) for layer in layers] for side in (a, b)
-        )
-        correlation = correlate(blocks_a, blocks_b, a.grid, b.grid, self.config.epsilon, weights)
-        found = matched(correlation, self.config, matrix_bytes)
+        blocks_a, blocks_b = ([self._block(side, layer, on) for layer in layers] for side in (a, b))
+        if self.config.soft:
+            correlation = correlate(blocks_a, blocks_b, a.grid, b.block_grid, weights=weights)
+            flow, scores = soft_match(correlation, a.block_grid, self.soft_matching)
+            found = Matches(flow, scores=scores)
+        else:
+            correlation = correlate(blocks_a, blocks_b, a.grid, b.grid, self.config.epsilon, weights)
+            found = matched(correlation, self.config, matrix_bytes)
         return found._replace(layers=tuple(layers), layer_probability=probability)
+
+    @property
+    def soft_matching(self) -> SoftMatching:
+        """How distributions are made and read."""
+        power = 0.0 if self.config.hough == "none" else self.config.vote_power
+        return SoftMatching(float(self.temperature()), power, self.config.sigma)
+
+    def _block(self, features: Features, layer: int, like: Tensor) -> Tensor:
+        block = features.blocks[layer].to(like)
+        return block if features.transformed else self.transform(layer, block)
 
     def transform(self, layer: int, blocks: Tensor) -> Tensor:
         """A block as it enters the hyperimage: (..., h, w, C) -> (..., h, w, C')."""

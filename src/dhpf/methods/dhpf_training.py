@@ -19,6 +19,8 @@ from ..model.correlation import Correlation, correlate
 from ..model.gating import NEGLIGIBLE, LayerGates, gumbel_noise
 from ..model.matching import Strongest, match_cells, strongest_matches
 from ..model.readout import argmax_flow
+from ..model.soft_matching import kernel_soft_argmax, similarities
+from ..model.transform import Perceptron
 from ..processes import sum_over_processes
 from .base import Batch, TrainingPair
 
@@ -41,7 +43,7 @@ def dhpf_losses(method: DHPF, batch: Batch, objective: DHPFObjective) -> dict[st
     base = nn.functional.one_hot(torch.zeros(len(on), dtype=torch.long, device=on.device), on.shape[1])
     weights = on**method.config.gate_power + (on.detach() <= NEGLIGIBLE).all(1, keepdim=True) * base
     blocks = _transformed(method, batch, weights.detach() > NEGLIGIBLE**2, objective.dropout)
-    matching = _strong if objective.objective == "strong" else _weak
+    matching = _weak if objective.objective == "weak" else _soft if method.config.soft else _strong
     terms = matching(method, batch, blocks, weights, objective)
     terms["select"] = objective.select * layer_rate_loss(everyone, objective.mu)
     if objective.l1:
@@ -107,7 +109,7 @@ def _kept_channels(method: DHPF, layer: int, dropout: float, generator: torch.Ge
     """1 or 0 for each transformed channel, the same for both images."""
     channels = method.backbone.channels[layer]
     if method.config.transform:
-        channels = method.transforms[layer].get_parameter("0.weight").shape[0]
+        channels = method.config.perceptron or method.transforms[layer].get_parameter("0.weight").shape[0]
     kept = torch.rand(channels, generator=generator) >= dropout
     return kept.float().to(method.backbone.device)
 
@@ -147,6 +149,32 @@ def _strong(
         losses.append(strong_loss(rows, targets.to(rows), omega.to(rows)))
     # Processes are averaged, and may have different numbers of pairs.
     loss = torch.stack(losses).sum() * (batch.world_size / batch.total)
+    return {"match": loss, "_pck": 100 * torch.stack(right).mean()}
+
+
+def _soft(
+    method: DHPF, batch: Batch, blocks: Sequence[Blocks], weights: Tensor, objective: DHPFObjective
+) -> dict[str, Tensor]:
+    """Cross-entropy of the distributions over the target's cells, from either image to the other: nearly
+    all of the work is in the blocks, which both directions share."""
+    losses, right = [], []
+    for pair, own, weight in zip(batch.pairs, blocks, weights, strict=True):
+        layers = sorted(own[0])
+        a, b = ([side[layer] for layer in layers] for side in own)
+        there = a, b, pair.source, pair.target, pair.source_points, pair.target_points
+        back = b, a, pair.target, pair.source, pair.target_points, pair.source_points
+        for blocks_a, blocks_b, source, target, points, truth in (there, back):
+            grid = target.block_grid
+            correlation = correlate(blocks_a, blocks_b, source.grid, grid, weights=weight[layers])
+            cells, truth = source.grid.nearest(points).to(weight.device), truth.to(weight)
+            similar = similarities(correlation, cells, method.temperature())
+            predicted, _ = kernel_soft_argmax(similar.detach(), grid, method.config.sigma)
+            omega = importance(predicted, truth, NEARLY_RIGHT * grid.stride * max(grid.shape))
+            right.append((omega < 1).float().mean())
+            targets = target_distributions(truth, grid, objective.target_sigma)
+            each = -(targets * similar.log_softmax(1)).sum(1)
+            losses.append((each * omega if objective.omega else each).mean())
+    loss = torch.stack(losses).sum() * (batch.world_size / (2 * batch.total))
     return {"match": loss, "_pck": 100 * torch.stack(right).mean()}
 
 
@@ -201,7 +229,11 @@ def initialise(
             uniform = torch.rand(module.weight.shape, generator=generator)
             module.weight.copy_((2 * uniform - 1) * bound)
     for layer, transform in enumerate(transforms):
-        _initialise_transform(transform, _pixels(samples, layer, generator), init)
+        pixels = _pixels(samples, layer, generator)
+        if isinstance(transform, Perceptron):
+            _initialise_perceptron(transform, pixels, init, (layer + 1) / len(transforms))
+        else:
+            _initialise_transform(transform, pixels, init)
     for layer, perceptron in enumerate(gates.perceptrons):
         weight = perceptron.get_parameter("0.weight")
         pooled = torch.stack([one.pooled[layer] for one in samples]).to(weight)
@@ -223,6 +255,22 @@ def _initialise_transform(transform: nn.Module, pixels: Tensor, init: str) -> No
     if init == "principal":
         deviation = reduced.std(0)
         transform.get_parameter("1.weight").copy_(deviation / deviation.square().sum().sqrt())
+
+
+def _initialise_perceptron(transform: Perceptron, pixels: Tensor, init: str, depth: float) -> None:
+    """Begin as a linear map; as ``principal`` on the first principal directions, deep layers ahead."""
+    pixels = pixels.to(transform.mean)
+    transform.mean.copy_(pixels.mean(0))
+    transform.deviation.copy_(pixels.std(0).clamp_min(1e-6))
+    transform.linear.bias.zero_()
+    transform.hidden.bias.zero_()
+    transform.out.weight.zero_()
+    if init == "principal":
+        standard = (pixels - transform.mean) / transform.deviation
+        _, directions = torch.linalg.eigh(standard.T @ standard)  # ascending
+        first = directions.T.flip(0)[: len(transform.linear.weight)]
+        length = (standard @ first.T).square().sum(1).mean().sqrt()
+        transform.linear.weight.zero_()[: len(first)] = first * (depth**0.5 / length)
 
 
 def _set_statistics(norm: nn.Module, values: Tensor) -> None:

@@ -10,7 +10,7 @@ import torch
 from ..backbones.base import Backbone, Features
 from ..errors import InputError
 from ..model.correlation import correlate
-from ..model.readout import argmax_flow
+from ..model.readout import NEAREST, argmax_flow
 from .base import Matches, Method
 
 
@@ -43,4 +43,4 @@ class Nearest(Method):
         """Match two images."""
         blocks_a, blocks_b = ([side.blocks[layer].float() for layer in self.layers] for side in (a, b))
         value, best = correlate(blocks_a, blocks_b, a.grid, b.grid, epsilon=0.0).dense().max(1)
-        return Matches(argmax_flow(best, value, a.grid, b.grid, reach=0.0))
+        return Matches(argmax_flow(best, value, a.grid, b.grid, reach=NEAREST))

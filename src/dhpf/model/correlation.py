@@ -61,8 +61,7 @@ class Corners(NamedTuple):
 
     def read(self, values: Tensor) -> Tensor:
         """Values on the small grid (h*w, M) at the cells: (K, M)."""
-        picked = values.index_select(0, self.cells.flatten()).view(*self.cells.shape, -1)  # (K, 4, M)
-        return (self.weight[:, None] @ picked)[:, 0]
+        return F.embedding_bag(self.cells, values, per_sample_weights=self.weight, mode="sum")
 
 
 def corners(cells: Tensor, small: Shape, grid: Grid, dtype: torch.dtype) -> Corners:
@@ -151,7 +150,10 @@ class Correlation:
             few = len(cells) < small[0] * small[1] // 2
             a, b = level.flat
             rows = at.read(a) @ b.T if few else at.read(self._products[number])
-            total = add_resized(total, rows.view(len(cells), *small_b), *self._to_grid_b(small_b))
+            if small_b == self.grid_b.shape:
+                total = total + rows
+            else:
+                total = add_resized(total, rows.view(len(cells), *small_b), *self._to_grid_b(small_b))
         return total
 
     def rows(self, cells: Tensor) -> Tensor:

@@ -7,13 +7,56 @@ Hough votes and the column maxima, which together take less room.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from ..grid import Grid
 from .correlation import Correlation
 from .hough import Votes
 from .mutual import TINY, mutual_filter
+
+
+class Scores(Protocol):
+    """How well every target cell fits, in whatever way a method knows."""
+
+    @property
+    def grid(self) -> Grid:
+        """The target's."""
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held."""
+
+    def of_cells(self, cells: Tensor) -> Tensor:
+        """How well each target cell fits some source cells (K,) on average: (H', W') in [0, 1]."""
+
+
+@dataclass(frozen=True, eq=False)
+class MirroredScores:
+    """Those of a mirrored target, mirrored back: a cell reads where its mirror image lies."""
+
+    mirrored: Scores
+    width: int  # of the network's input
+
+    @property
+    def grid(self) -> Grid:
+        """The target's."""
+        return self.mirrored.grid
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held."""
+        return self.mirrored.nbytes
+
+    def of_cells(self, cells: Tensor) -> Tensor:
+        """How well each target cell fits some source cells (K,) on average: (H', W') in [0, 1]."""
+        scores, last = self.mirrored.of_cells(cells), self.grid.columns - 1
+        centres = self.grid.offset + self.grid.stride * torch.arange(last + 1, device=scores.device)
+        place = self.grid.coordinates(self.width - 1 - centres).clamp(0, last)
+        low = place.floor().long()
+        return torch.lerp(scores[:, low], scores[:, (low + 1).clamp_max(last)], (place - low).to(scores))
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +66,11 @@ class MatchScores:
     correlation: Correlation
     votes: Votes
     column_maxima: Tensor  # (N',) of p(m_a) times votes
+
+    @property
+    def grid(self) -> Grid:
+        """The target's."""
+        return self.correlation.grid_b
 
     @property
     def nbytes(self) -> int:

@@ -50,6 +50,39 @@ class Transform(nn.Sequential):
         return scale[:, None] * self.get_parameter("0.weight").flatten(1), bias
 
 
+class Perceptron(nn.Module):
+    """Blocks standardised, then a linear map plus a two-layer perceptron: (..., C) -> (..., C').
+
+    For features of a vision transformer, which have a sign and need more than to be reduced.
+    """
+
+    def __init__(self, channels: int, reduced: int) -> None:
+        super().__init__()
+        self.mean: Tensor
+        self.deviation: Tensor
+        self.register_buffer("mean", torch.zeros(channels))  # of training images
+        self.register_buffer("deviation", torch.ones(channels))
+        self.linear = nn.Linear(channels, reduced)
+        self.hidden = nn.Linear(channels, reduced)
+        self.out = nn.Linear(reduced, reduced, bias=False)
+
+    def forward(self, blocks: Tensor) -> Tensor:
+        standard = (blocks - self.mean) / self.deviation
+        added: Tensor = self.linear(standard) + self.out(F.gelu(self.hidden(standard)))
+        return added
+
+
+class Temperature(nn.Module):
+    """What cosines are divided by before a softmax: learned, and always positive."""
+
+    def __init__(self, initial: float) -> None:
+        super().__init__()
+        self.log = nn.Parameter(torch.tensor(initial).log())
+
+    def forward(self) -> Tensor:
+        return self.log.exp()
+
+
 class FoldedTransform(nn.Module):
     """One matrix product."""
 

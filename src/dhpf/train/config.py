@@ -30,11 +30,13 @@ class DataConfig:
     """Which pairs."""
 
     root: str = ""  # the folder of the data sets' folders; by default where 'dhpf data download' puts them
-    train: tuple[str, ...] = ("pf-pascal/val",)  # data set/split, pseudo:..., folder:PATH for synthetic
+    # data set/split, pseudo:data set/split, coco:PATH/annotations.json, folder:PATH for synthetic pairs
+    train: tuple[str, ...] = ("pf-pascal/val",)
     validate: tuple[str, ...] = ()  # data set/split of their own, beside what is held out
     exclude: tuple[str, ...] = ("pf-pascal/test",)  # pairs of these are never trained on or validated on
+    exclude_images: tuple[str, ...] = ()  # no image of these is ever trained on
     holdout: float = 0.2  # fraction of the groups of connected pairs that is kept for validation
-    holdout_images: int = 0  # instead, where all pairs are connected: images of each category
+    holdout_images: int = 0  # instead, where pairs are connected or holdout is 0: images of each category
     per_epoch: int = 0  # pairs drawn from each data set in an epoch; 0: all
     validation_pairs: int = 100  # at most, of each data set
     pseudo_distance: float = 0.2  # largest Procrustes distance of pseudo-pairs

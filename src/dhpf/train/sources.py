@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,7 +15,8 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from ..data.pairs import Annotation, Entry, Pair, PairDataset
+from ..data.coco import CocoKeypoints
+from ..data.pairs import Annotation, Entry, Pair, PairDataset, unique
 from ..data.pseudo_pairs import PseudoPairs
 from ..data.registry import find_dataset, open_dataset
 from ..data.synthetic import SyntheticPairs
@@ -22,6 +26,9 @@ from .config import DataConfig
 
 SYNTHETIC = "folder:"
 PSEUDO = "pseudo:"
+COCO = "coco:"
+# Benchmarks in which a file's name without its ending tells the photo, and the same photo in all of them.
+NAMED_BY_STEM = ("pf-pascal", "pf-willow", "spair-71k")
 
 
 class Subset(PairDataset):
@@ -63,18 +70,47 @@ class Sources(NamedTuple):
         return sorted({path.name for entry in entries for path in (entry.source, entry.target)})
 
 
+class ImageNames:
+    """One name for an image, in whichever data sets of a recipe it occurs.
+
+    Benchmarks share photos under the same file names, and people annotate photos of benchmarks. So an image
+    that is called like one of a benchmark in use is that photo. Any other image is told by where it lies.
+    """
+
+    def __init__(self, datasets: Iterable[PairDataset]) -> None:
+        entries = (e for dataset in datasets if dataset.name in NAMED_BY_STEM for e in dataset.entries)
+        self.stems = frozenset(path.stem for entry in entries for path in (entry.source, entry.target))
+        self._resolved = cache(lambda path: str(path.resolve()))
+
+    def of(self, entry: Entry) -> frozenset[str]:
+        """Those of both images of a pair; a synthetic pair shows one."""
+        paths = entry.source, entry.target
+        return frozenset(path.stem if path.stem in self.stems else self._resolved(path) for path in paths)
+
+    def of_all(self, parts: Iterable[PairDataset]) -> set[frozenset[str]]:
+        """Those of all pairs."""
+        return {self.of(entry) for part in parts for entry in part.entries}
+
+
 def open_sources(config: DataConfig, seed: int, needs_points: bool) -> Sources:
     """Open all data sets of a recipe and divide them."""
     pseudo = [name.removeprefix(PSEUDO) for name in config.train if name.startswith(PSEUDO)]
     _check_pseudo(pseudo, needs_points)
-    excluded = {_ends(entry) for name in config.exclude for entry in _excluded_entries(name, config)}
+    listed_in = [name.removeprefix(PSEUDO) for name in config.train]
+    datasets = {name: _open(name, config) for name in dict.fromkeys((*listed_in, *config.validate))}
+    exclude = [_open(name, config) for name in config.exclude if _matters(name, datasets)]
+    foreign = [_open(name, config) for name in config.exclude_images]
+    names = ImageNames((*datasets.values(), *exclude, *foreign))
+    excluded = names.of_all(exclude)
+    barred = frozenset().union(*names.of_all(foreign))
     train: dict[str, Subset] = {}
     held_out: list[Subset] = []
     left_out = 0
-    for name in dict.fromkeys(name.removeprefix(PSEUDO) for name in config.train):
-        listed = _distinct(_open(name, config), excluded)
+    for name in dict.fromkeys(listed_in):
+        listed = _distinct(datasets[name], names, excluded)
+        listed = listed.take(k for k, e in enumerate(listed.entries) if not names.of(e) & barred)
         if not len(listed):
-            raise InputError(f"data.train: {name} has no pair that is not excluded by data.exclude")
+            raise InputError(f"data.train: data.exclude and data.exclude_images leave no pair of {name}")
         useful = listed.with_points() if needs_points else listed
         if not len(useful):
             raise InputError(
@@ -83,7 +119,7 @@ def open_sources(config: DataConfig, seed: int, needs_points: bool) -> Sources:
             )
         left_out += len(listed) - len(useful)
         # What is only paired anew is not divided by its list; its images can be.
-        apart = _held_out(useful, config, config.holdout if name in config.train else 0.0, seed)
+        apart = _held_out(useful, names, config, seed, divided=name in config.train)
         train[name] = useful.take(k for k in range(len(useful)) if k not in apart)
         judged = useful.take(sorted(apart)).with_points()
         if apart and not len(judged):
@@ -92,25 +128,27 @@ def open_sources(config: DataConfig, seed: int, needs_points: bool) -> Sources:
                 "set data.holdout=0 and name a split that has them in data.validate"
             )
         held_out.append(judged.take(spaced(range(len(judged)), config.validation_pairs)))
-    unseen = {mark for part in held_out for entry in part.entries for mark in _marks(entry, part)}
+    unseen = frozenset().union(*names.of_all(held_out))
     for name, part in train.items():
-        train[name] = part.take(k for k, e in enumerate(part.entries) if not _marks(e) & unseen)
+        train[name] = part.take(k for k, e in enumerate(part.entries) if not names.of(e) & unseen)
         if not len(train[name]):
             raise InputError(
                 f"data.train: nothing of {name} is left to train on, as images connect all its pairs; lower "
-                "data.holdout (data.holdout_images for spair-71k), or set it to 0 and name data.validate"
+                "data.holdout or data.holdout_images, or set both to 0 and name data.validate"
             )
     for name in config.validate:
-        judged = _distinct(_open(name, config), excluded).with_points()
+        judged = _distinct(datasets[name], names, excluded).with_points()
         if not len(judged):
             raise InputError(f"data.validate: {name} has no pair with keypoints that is not in data.exclude")
         held_out.append(judged.take(spaced(range(len(judged)), config.validation_pairs)))
-    if not any(len(part) for part in held_out):
+    held_out = [part for part in held_out if len(part)]
+    if not held_out:
         raise InputError("no pair to validate on: raise data.holdout, or name a data set in data.validate")
-    excluded |= {_ends(entry) for part in held_out for entry in part.entries}
+    _tell_apart(held_out)
+    excluded |= names.of_all(held_out)
     parts: list[PairDataset] = [train[name] for name in train if name in config.train]
     parts += [_pseudo_pairs(name, train[name], config.pseudo_distance, excluded) for name in pseudo]
-    return Sources(tuple(parts), tuple(part for part in held_out if len(part)), left_out)
+    return Sources(tuple(parts), tuple(held_out), left_out)
 
 
 def _check_pseudo(names: Sequence[str], needs_points: bool) -> None:
@@ -122,6 +160,11 @@ def _check_pseudo(names: Sequence[str], needs_points: bool) -> None:
         if name.startswith(SYNTHETIC):
             raise InputError(
                 f"data.train: {PSEUDO}{name}; a synthetic pair shows one image: none to pair anew"
+            )
+        if name.startswith((COCO, f"{CocoKeypoints.name}/")):
+            raise InputError(
+                f"data.train: {PSEUDO}{name}; keypoints of a COCO file have names, by which all its objects "
+                f"are paired already: write {name}"
             )
 
 
@@ -145,11 +188,13 @@ def data_root(config: DataConfig) -> Path:
 def _open(name: str, config: DataConfig) -> PairDataset:
     if name.startswith(SYNTHETIC):
         return SyntheticPairs(Path(name.removeprefix(SYNTHETIC)).expanduser())
+    if name.startswith(COCO):
+        return _open_coco(name, config)
     dataset, slash, split = name.partition("/")
     if not slash:
         raise InputError(
             f"data: '{name}'; wanted data set/split, such as pf-pascal/val or {PSEUDO}pf-pascal/val, "
-            f"or {SYNTHETIC}PATH"
+            f"or {SYNTHETIC}PATH, or {COCO}PATH/annotations.json"
         )
     root = data_root(config) / find_dataset(dataset).folder
     if not root.is_dir():
@@ -159,40 +204,57 @@ def _open(name: str, config: DataConfig) -> PairDataset:
     return open_dataset(dataset, root, split)
 
 
-def _excluded_entries(name: str, config: DataConfig) -> Iterable[Entry]:
-    """Pairs of a split that is excluded; it matters only if its data set is used."""
-    used = {one.removeprefix(PSEUDO).partition("/")[0] for one in (*config.train, *config.validate)}
-    return _open(name, config).entries if name.partition("/")[0] in used else ()
+def _open_coco(name: str, config: DataConfig) -> PairDataset:
+    """An annotation file, or FOLDER/SPLIT, from the working folder or from that of the data sets."""
+    given = Path(name.removeprefix(COCO)).expanduser()
+    for path in (given, data_root(config) / given):
+        if path.is_file():
+            return CocoKeypoints(path)
+        if path.suffix != ".json" and path.parent.is_dir():
+            return CocoKeypoints(path.parent, path.name)
+    raise InputError(
+        f"{name}: no such file, neither here nor in {data_root(config)}; wanted {COCO}PATH/annotations.json, "
+        f"or {COCO}FOLDER/SPLIT"
+    )
 
 
-def _ends(entry: Entry) -> frozenset[str]:
-    """Both images by names, which benchmarks share; of a synthetic pair it is one, by folder and name."""
-    if entry.source == entry.target:
-        return frozenset([entry.id])
-    return frozenset((entry.source.stem, entry.target.stem))
+def _matters(name: str, used: Iterable[str]) -> bool:
+    """Does an excluded split have to be read? Those of a data set that is not used may be missing."""
+    return name.startswith(COCO) or name.partition("/")[0] in {one.partition("/")[0] for one in used}
 
 
-def _distinct(dataset: PairDataset, excluded: Collection[frozenset[str]]) -> Subset:
+def _distinct(dataset: PairDataset, names: ImageNames, excluded: Collection[frozenset[str]]) -> Subset:
     """Each pair once: mirrored and reversed copies are made by augmentation."""
-    first: dict[frozenset[str], int] = {}
+    several = dataset.name == CocoKeypoints.name  # objects in an image, which make pairs of their own
+    first: dict[object, int] = {}
     for index, entry in enumerate(dataset.entries):
-        first.setdefault(_ends(entry), index)
-    return Subset(dataset, [index for ends, index in first.items() if ends not in excluded])
+        ends = names.of(entry)
+        if ends not in excluded:
+            first.setdefault(entry.id if several else ends, index)
+    return Subset(dataset, first.values())
 
 
-def _held_out(part: Subset, config: DataConfig, holdout: float, seed: int) -> set[int]:
-    """Pairs for validation: between some images of each category, or whole groups of connected pairs."""
-    ends = [_ends(entry) for entry in part.entries]
-    if config.holdout_images and part.name == "spair-71k":
+def _held_out(part: Subset, names: ImageNames, config: DataConfig, seed: int, divided: bool) -> set[int]:
+    """Pairs for validation: whole groups of connected pairs, or pairs between some images of each category.
+
+    Images where there are no groups to divide, as they connect most pairs of a category, or where no fraction
+    of the groups is asked for.
+    """
+    ends = [names.of(entry) for entry in part.entries]
+    groups = _connected(ends)
+    most_in_a_group = Counter[str]()  # of the pairs of a category
+    for positions in groups.values():
+        most_in_a_group |= Counter(part.entries[position].category for position in positions)
+    connected = most_in_a_group.total() > len(part) / 2
+    if config.holdout_images and (connected or not config.holdout):
         chosen: set[str] = set()
         for category in {entry.category for entry in part.entries}:
             own = [pair for pair, entry in zip(ends, part.entries, strict=True) if entry.category == category]
-            chosen |= set(_drawn(frozenset().union(*own), seed)[: config.holdout_images])
+            chosen |= set(_drawn(frozenset().union(*own), part.root, seed)[: config.holdout_images])
         return {position for position, pair in enumerate(ends) if pair <= chosen}
-    groups = _connected(ends)
     apart: set[int] = set()
-    for name in _drawn(groups, seed):
-        if len(apart) >= holdout * len(part):
+    for name in _drawn(groups, part.root, seed):
+        if len(apart) >= (config.holdout if divided else 0) * len(part):
             break
         apart |= set(groups[name])
     return apart
@@ -212,16 +274,24 @@ def _connected(pairs: Sequence[frozenset[str]]) -> dict[str, list[int]]:
     return groups
 
 
-def _drawn(names: Iterable[str], seed: int) -> list[str]:
-    """In a random order in which each name has a place of its own, whatever the others are."""
-    return sorted(names, key=lambda name: hashlib.sha256(f"{seed}|{name}".encode()).hexdigest())
+def _drawn(names: Iterable[str], root: Path, seed: int) -> list[str]:
+    """In a random order in which each name has a place of its own, whatever the others are.
+
+    Paths count from the data set's folder: the order is the same on every machine.
+    """
+    top = root.resolve()
+
+    def lot(name: str) -> str:
+        portable = Path(os.path.relpath(name, top)).as_posix() if Path(name).is_absolute() else name
+        return hashlib.sha256(f"{seed}|{portable}".encode()).hexdigest()
+
+    return sorted(names, key=lot)
 
 
-def _marks(entry: Entry, part: Subset | None = None) -> set[str]:
-    """What tells a pair's images in other data sets: the files, and names where they mean something."""
-    paths = entry.source, entry.target
-    nameless = part is not None and isinstance(part.dataset, SyntheticPairs)
-    return {str(path.resolve()) for path in paths} | (set() if nameless else {path.stem for path in paths})
+def _tell_apart(parts: Sequence[PairDataset]) -> None:
+    """Give splits of one name, of several COCO files, names of their own: each has its own figure."""
+    for part, name in zip(parts, unique(f"{part.name}/{part.split}" for part in parts), strict=True):
+        part.split = name.removeprefix(f"{part.name}/")
 
 
 def spaced(values: Sequence[int], most: int) -> list[int]:

@@ -9,8 +9,8 @@ import torch
 
 from ..backbones.base import Features
 from ..data.pairs import Pair, PairDataset
-from ..data.registry import DATASETS
-from ..evaluate.metrics import pck, threshold_length
+from ..evaluate.metrics import photo_pck
+from ..evaluate.protocol import IN_SQUARE, PAPER, protocol_for
 from ..grid import resize_points
 from ..methods.base import Method
 from ..processes import sum_over_processes
@@ -61,13 +61,8 @@ def _on(features: Features, device: torch.device) -> Features:
 def pair_pck(pair: Pair, predicted: np.ndarray, dataset: str) -> float:
     """Of one pair whose points were predicted (K, 2) in pixels of the target, in percent.
 
-    Distances are those in a square frame, as the protocol of the paper has them.
+    By the paper's protocol; a pair without the box that it wants, or of no benchmark, by the image's sides.
     """
-    side = 1 / np.array(pair.target.size)
-    threshold = DATASETS[dataset].threshold if dataset in DATASETS else "image"
-    if threshold == "box" and pair.target.box is None:
-        threshold = "image"
-    box = None if pair.target.box is None else pair.target.box * np.tile(side, 2)
-    truth = pair.target.points * side
-    length = threshold_length(threshold, (1.0, 1.0), box, truth)
-    return float(pck(predicted * side, truth, length, [ALPHA])[0])
+    known = dataset in PAPER and not (PAPER[dataset] == "box" and pair.target.box is None)
+    protocol = protocol_for(dataset) if known else IN_SQUARE
+    return float(photo_pck(pair.target, predicted, protocol, [ALPHA])[0])

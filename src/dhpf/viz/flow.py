@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ..points import Points
 
 MOST = 98  # percent of the pixels lie within the wheel: single wrong matches must not set its scale
+SUREST = 90  # percent of the pixels are less sure than what is drawn in full
 WHEEL = 0.42  # diameter of the wheel, of the drawing's height
 
 
@@ -30,25 +31,36 @@ def draw_flow(match: Match, points: Points | None = None) -> Image.Image:
     points
         (K, 2), x then y, in source pixels: to be marked on the source and on its displacements.
     """
-    flow = _displacements(match)
+    flow, confidence = _displacements(match)
     radius = max(float(np.percentile(np.linalg.norm(flow, axis=-1), MOST)), 1.0)
-    tints = Image.fromarray(wheel_colours(flow / radius))
+    tints = Image.fromarray(faded(wheel_colours(flow / radius), confidence))
     moved = tints.resize(enlarged(tints.size), Image.Resampling.NEAREST)
     source = panel(match.source)
     for location in () if points is None else placed(points, match.source.size):
         for picture in (source, moved):
             Pen(picture).dot(location, NEUTRAL)
-    captions = ["source", "where it moves", f"radius {in_pixels(radius)}, inner {in_pixels(radius / 2)}"]
+    captions = [
+        "source",
+        "where it moves, pale where unsure",
+        f"radius {in_pixels(radius)}, inner {in_pixels(radius / 2)}",
+    ]
     panels = [source, moved, _wheel(round(canvas.HEIGHT * WHEEL), moved.height)]
     return shrunk(sheet(panels, [[Entry(describe(match))]], captions))
 
 
-def _displacements(match: Match) -> NDArray[np.float64]:
-    """The flow at the pixels of the drawing, (rows, columns, 2), in pixels of the images."""
+def faded(picture: NDArray[np.uint8], confidence: NDArray[np.float64], paper: int = 255) -> NDArray[np.uint8]:
+    """A picture (H, W, 3) as it is where its match is about the surest, and paper where it is not at all."""
+    strength = np.clip(confidence / max(float(np.percentile(confidence, SUREST)), 1e-9), 0, 1)[..., None]
+    return np.rint(paper + strength * (picture.astype(np.float64) - paper)).astype(np.uint8)
+
+
+def _displacements(match: Match) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Flow (rows, columns, 2), in pixels of the images, and confidence at the pixels of the drawing."""
     width, height = drawing_size(match.source.size)
     pixels = np.stack(np.meshgrid(np.arange(width), np.arange(height)), axis=-1).reshape(-1, 2)
     points = resize_points(pixels.astype(np.float64), (width, height), match.source.size)
-    return (match.transfer(points) - points).reshape(height, width, 2)
+    flow = (match.transfer(points) - points).reshape(height, width, 2)
+    return flow, match.confidence_at(points).reshape(height, width)
 
 
 def _wheel(diameter: int, height: int) -> Image.Image:

@@ -35,10 +35,15 @@ def draw_lines(match: Match, points: Points, names: Sequence[str] | None = None)
     for a, b, tint in zip(start[order], end[order], tints, strict=True):
         pen.dot(a, tint)
         pen.dot(b, tint)
-    labels = [str(number) for number in range(1, len(points) + 1)] if names is None else list(names)
+    labels = labels_of(points, names)
     pen.labels(start, labels, size_a)
     pen.labels(end, labels, size_b, left_b)
     return shrunk(canvas)
+
+
+def labels_of(points: Points, names: Sequence[str] | None) -> list[str]:
+    """The points' names, or numbers from 1."""
+    return [str(number) for number in range(1, len(points) + 1)] if names is None else list(names)
 
 
 def describe(match: Match) -> str:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from ..match import Match
 
-STYLES = ("lines", "truth", "warp", "flow", "heat")
-OF_ANY_PAIR = ("lines", "warp", "flow")  # can be drawn when nothing but the pair is known
+STYLES = ("lines", "points", "truth", "warp", "flow", "heat")
+OF_ANY_PAIR = ("lines", "points", "warp", "flow")  # can be drawn when nothing but the pair is known
 
 
 def check_style(style: str, points: int | None, truth: int | None) -> None:
@@ -54,6 +54,7 @@ def draw_style(
     truth: ArrayLike | None = None,
     threshold: float | None = None,
     names: Sequence[str] | None = None,
+    min_confidence: float = 0.0,
 ) -> Image.Image:
     """Draw a match; see :meth:`dhpf.Match.draw`. Only the modules of that style are imported."""
     if names is not None and (points is None or len(names) != len(points)):
@@ -79,9 +80,20 @@ def draw_style(
         from .heat import draw_heat
 
         return draw_heat(match, points)
+    shown = match.keypoints() if points is None else points
+    if min_confidence > 0:
+        from .lines import labels_of
+
+        sure = match.confidence_at(shown) >= min_confidence
+        labels = labels_of(shown, names)  # numbers stay those of all points
+        shown, names = shown[sure], [label for label, kept in zip(labels, sure, strict=True) if kept]
+    if style == "points":
+        from .points import draw_points
+
+        return draw_points(match, shown, names)
     from .lines import draw_lines
 
-    return draw_lines(match, match.keypoints() if points is None else points, names)
+    return draw_lines(match, shown, names)
 
 
 def _check_threshold(threshold: float, style: str) -> None:

@@ -12,6 +12,7 @@ from scipy.ndimage import map_coordinates
 
 from ..errors import InputError
 from .canvas import Entry, panel, sheet, shrunk
+from .flow import faded
 from .lines import describe
 
 if TYPE_CHECKING:
@@ -41,14 +42,13 @@ def warp_to_target(match: Match, points: Points) -> Image.Image:
 def draw_warp(match: Match, points: Points) -> Image.Image:
     """Draw the warped source, the target, and half of each; ``points`` as for :func:`warp_to_target`.
 
-    What lies outside the source is light grey in the first panel; in the last, the target stays as it is.
+    What is not matched fades: to light grey in the first panel, to the target in the last.
     """
     pixels, seen = _warped(match, points)
-    pixels[~seen] = OUTSIDE
-    warped, target = panel(Image.fromarray(pixels)), panel(match.target)
-    half = Image.composite(
-        Image.blend(warped, target, 0.5), target, panel(Image.fromarray(seen).convert("L"))
-    )
+    sure = _confidence(match, points) * seen
+    warped, target = panel(Image.fromarray(faded(pixels, sure, OUTSIDE))), panel(match.target)
+    strength = Image.fromarray(faded(np.full_like(pixels, 255), sure, 0)[..., 0])
+    half = Image.composite(Image.blend(panel(Image.fromarray(pixels)), target, 0.5), target, panel(strength))
     facts = f"thin-plate splines through {len(points)} matches   {describe(match)}"
     captions = ["source, warped", "target", "half of each"]
     return shrunk(sheet([warped, target, half], [[Entry(facts)]], captions))
@@ -73,6 +73,14 @@ def _warped(match: Match, points: Points) -> tuple[NDArray[np.uint8], NDArray[np
             sampled = map_coordinates(image[..., channel], [y, x], np.float64, order=1, mode="nearest")
             warped[strip, :, channel] = np.rint(sampled) * seen
     return warped, inside
+
+
+def _confidence(match: Match, points: Points) -> NDArray[np.float64]:
+    """Of what lies at each pixel of the target: (H', W')."""
+    origin = _origins(match, points).reshape(-1, 2)
+    inside = origin.clip(-0.5, np.array(match.source.size) - 0.5)
+    lattice = Image.fromarray(match.confidence_at(inside).reshape(LATTICE, LATTICE).astype(np.float32))
+    return np.asarray(lattice.resize(match.target.size, Image.Resampling.BILINEAR), np.float64)
 
 
 def _origins(match: Match, points: Points) -> NDArray[np.float64]:

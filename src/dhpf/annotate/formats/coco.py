@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...data.annotations import read_json
+from ...data.annotations import read_object
 from ...errors import InputError
 from ..annotations import AnnotatedImage, Annotations, Category, Floats, LabelledObject
 from ..outlines import decode_runs, outlines
@@ -41,7 +41,7 @@ def write(annotations: Annotations) -> str:
 
 def read(path: Path) -> Annotations:
     """A file of one's own or of a tool."""
-    content = read_json(path)
+    content = read_object(path)
     notes = Notes()
     categories = {}
     for place, record in records(content.get("categories"), f"{path}, categories"):

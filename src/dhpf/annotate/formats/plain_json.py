@@ -12,7 +12,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ...data.annotations import as_box, as_points, read_json
+from ...data.annotations import as_box, as_points, read_object
 from ...errors import InputError
 from ..annotations import ABSENT, VISIBLE, Annotations
 from .coco import rounded
@@ -30,7 +30,7 @@ def write(annotations: Annotations) -> str:
 def read(path: Path) -> Annotations:
     """A file of this form."""
     draft = Draft()
-    for image, objects in read_json(path).items():
+    for image, objects in read_object(path).items():
         found = draft.image(image)
         for place, record in records(objects, f"{path}, {image[:40]!r}"):
             with at(place):

@@ -1,0 +1,146 @@
+"""Training for soft-argmax: the loss by its definition, what it teaches, and where it begins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.testing import assert_close
+
+from dhpf.backbones.base import Backbone, Features
+from dhpf.grid import Grid, Size
+from dhpf.methods.base import Batch, TrainingPair
+from dhpf.methods.dhpf import DHPF, DHPFConfig, DHPFObjective
+
+OBJECTIVE = DHPFObjective(omega=False, select=0.0, target_sigma=0.8, bn_mode="none")
+
+
+class Stub(Backbone):
+    """Two layers of six channels, 14 pixels apart."""
+
+    title, channels, multiple = "stub", (6, 6), 14
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(1))
+
+    def grid(self, size: Size) -> Grid:
+        columns, rows = (2 * (side // 14) - 1 for side in size)
+        return Grid(rows, columns, 7.0, 6.5)
+
+    def forward(self, images: Tensor, layers: Sequence[int] | None = None) -> dict[int, Tensor]:
+        raise NotImplementedError
+
+
+def features(rows: int, columns: int, seed: int) -> Features:
+    generator = torch.Generator().manual_seed(seed)
+    blocks = {layer: torch.randn(rows, columns, 6, generator=generator) for layer in (0, 1)}
+    pooled = {layer: block.mean((0, 1)) for layer, block in blocks.items()}
+    return Features(blocks, pooled, Grid(2 * rows - 1, 2 * columns - 1, 7.0, 6.5))
+
+
+def learner(gating: str = "none", width: int = 4) -> DHPF:
+    torch.manual_seed(0)
+    config = DHPFConfig(gating=gating, gate_power=1, perceptron=width, readout="soft-argmax")
+    return DHPF(Stub(), config)
+
+
+def one_pair() -> TrainingPair:
+    points = torch.tensor([[7.0, 21.0], [30.0, 10.0], [20.0, 13.0]])
+    truth = torch.tensor([[20.0, 20.0], [9.0, 40.0], [33.0, 6.0]])
+    return TrainingPair(features(4, 4, 1), features(4, 4, 2), points, truth)
+
+
+def batch(pair: TrainingPair) -> Batch:
+    return Batch([pair], [0], 1, torch.Generator().manual_seed(0))
+
+
+def literal_loss(method: DHPF, pair: TrainingPair) -> float:
+    """Both directions, point by point and cell by cell."""
+
+    def hyperimage(side: Features) -> Tensor:
+        return (
+            torch.cat([method.transforms[layer](side.blocks[layer]) for layer in (0, 1)], 2).double().detach()
+        )
+
+    def direction(a: Features, b: Features, points: Tensor, truths: Tensor) -> float:
+        image_a, image_b = hyperimage(a), hyperimage(b)
+        losses = []
+        for point, truth in zip(points.tolist(), truths.tolist(), strict=True):
+            x, y = (round((value - 6.5) / 7) / 2 for value in point)  # in patches, by halves
+            x0, y0 = min(int(x), image_a.shape[1] - 2), min(int(y), image_a.shape[0] - 2)
+            weights = {
+                (y0 + j, x0 + i): (1 - abs(y - y0 - j)) * (1 - abs(x - x0 - i))
+                for j in (0, 1)
+                for i in (0, 1)
+            }
+            feature = sum(weight * image_a[place] for place, weight in weights.items())
+            scores, targets = [], []
+            for j in range(image_b.shape[0]):
+                for i in range(image_b.shape[1]):
+                    other = image_b[j, i]
+                    scores.append(float(feature @ other / (feature.norm() * other.norm()) / 0.05))
+                    distance = ((truth[0] - 6.5) / 14 - i) ** 2 + ((truth[1] - 6.5) / 14 - j) ** 2
+                    targets.append(np.exp(-distance / (2 * 0.8**2)))
+            log_probability = np.array(scores) - np.log(np.exp(scores).sum())
+            losses.append(-(np.array(targets) / np.sum(targets) * log_probability).sum())
+        return float(np.mean(losses))
+
+    there = direction(pair.source, pair.target, pair.source_points, pair.target_points)
+    return (there + direction(pair.target, pair.source, pair.target_points, pair.source_points)) / 2
+
+
+def test_the_loss_by_its_definition() -> None:
+    method, pair = learner(), one_pair()
+    terms = method.losses(batch(pair), OBJECTIVE)
+    assert float(terms["match"].detach()) == pytest.approx(literal_loss(method, pair), rel=1e-4)
+
+
+def test_everything_learns() -> None:
+    method = learner("gumbel")
+    head = method.head().requires_grad_(True)
+    for seed in range(8):  # a layer that is off learns nothing in that step
+        step = Batch([one_pair()], [0], 1, torch.Generator().manual_seed(seed))
+        method.losses(step, OBJECTIVE)["match"].backward()
+    for name, value in head.named_parameters():
+        assert value.grad is not None and float(value.grad.abs().max()) > 0, name
+
+
+def test_steps_lower_the_loss_and_find_the_points() -> None:
+    method, pair = learner(width=6), one_pair()
+    optimiser = torch.optim.AdamW(method.head().requires_grad_(True).parameters(), lr=0.02)
+    for _ in range(150):
+        optimiser.zero_grad()
+        method.losses(batch(pair), DHPFObjective(omega=False, select=0.0, bn_mode="none"))["match"].backward()
+        optimiser.step()
+    found = method.eval().match(pair.source, pair.target)
+    landed = found.flow.transfer(pair.source_points.double().numpy())
+    # Within a patch: cells are 14 pixels apart, and the nearest source cell moves a point.
+    assert np.abs(landed - pair.target_points.numpy()).max() < 14
+
+
+def test_it_begins_with_principal_directions() -> None:
+    method = learner(width=6)
+    samples = [features(5, 7, seed) for seed in range(4)]
+    method.prepare(samples, torch.Generator().manual_seed(0), "principal")
+    pixels = torch.cat([one.blocks[1].flatten(0, 1) for one in samples])
+    standard = (pixels - pixels.mean(0)) / pixels.std(0)
+    begun = method.transforms[1](pixels)
+    # As many directions as channels: a rotation, which leaves all cosines as they are.
+    cosines = [torch.nn.functional.normalize(each, dim=1) for each in (begun, standard)]
+    assert_close(cosines[0] @ cosines[0].T, cosines[1] @ cosines[1].T, atol=1e-4, rtol=0)
+    assert_close(begun.square().sum(1).mean(), torch.tensor(1.0), atol=1e-3, rtol=0)
+    earlier = method.transforms[0](torch.cat([one.blocks[0].flatten(0, 1) for one in samples]))
+    assert_close(earlier.square().sum(1).mean(), torch.tensor(0.5), atol=1e-3, rtol=0)  # deep layers ahead
+
+
+def test_features_are_transformed_once_and_match_the_same() -> None:
+    method, pair = learner("gumbel").for_inference(), one_pair()
+    blocks = {layer: method.transform(layer, block) for layer, block in pair.source.blocks.items()}
+    ready = Features(blocks, pair.source.pooled, pair.source.grid, transformed=True)
+    found, expected = method.match(ready, pair.target), method.match(pair.source, pair.target)
+    assert found.layers == expected.layers
+    np.testing.assert_array_equal(found.flow.displacement, expected.flow.displacement)
