@@ -111,6 +111,25 @@ def test_a_pair_is_finished_when_all_its_files_are(photos: Path, counting: Count
     assert match_many(counting, pairs, out, wanted, PLENTY).matched == 1
 
 
+def test_one_to_many_keeps_names(photos: Path, counting: Counting, tmp_path: Path) -> None:
+    """One photo with every other; its points come from an annotation file, which names another photo, too."""
+    rows = ["image,name,x,y", "p0.png,left eye,1,2", "p0.png,nose,30,4", "p1.png,nose,5,5"]
+    (tmp_path / "marks.csv").write_text("\n".join(rows))
+    wanted = Wanted(csv=True)
+    out = tmp_path / "out"
+    marks = tmp_path / "marks.csv"
+    assert match_many(counting, photos / "p0.png", out, wanted, PLENTY, photos, marks).matched == 5
+    assert counting.computed == {f"p{index}.png": 1 for index in range(6)}
+    first = json.loads((out / "000000_p0_p1.json").read_text())
+    assert first["names"] == ["left eye", "nose"] and first["source_points"] == [[1, 2], [30, 4]]
+    table = (out / "000004_p0_p5.csv").read_text().splitlines()
+    assert table[0] == "name,source_x,source_y,target_x,target_y,confidence"
+    assert [row.split(",")[:3] for row in table[1:]] == [["left eye", "1.0", "2.0"], ["nose", "30.0", "4.0"]]
+    assert match_many(counting, photos / "p0.png", out, wanted, PLENTY, photos, marks).kept == 5
+    with pytest.raises(InputError, match=r"other settings \(pairs\)"):
+        match_many(counting, photos / "p0.png", out, wanted, PLENTY, photos, "1,2")
+
+
 def test_damaged_photos_and_points_are_counted_and_the_rest_is_done(
     photos: Path, counting: Counting, tmp_path: Path
 ) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dhpf import InputError
-from dhpf.pair_list import Job, by_locality, read_jobs
+from dhpf.pair_list import Job, by_locality, one_to_many, read_jobs
 
 
 def write(folder: Path, text: str) -> Path:
@@ -101,3 +101,23 @@ def test_a_small_cache_goes_far() -> None:
     assert computed(by_locality(jobs), 64) == 64
     assert computed(jobs, 16) > 1900
     assert computed(by_locality(jobs), 16) < 500
+
+
+def test_one_photo_and_all_others(tmp_path: Path) -> None:
+    for name in ("a.jpg", "b.png", "notes.txt", "c.JPG"):
+        (tmp_path / name).touch()
+    listed = one_to_many(tmp_path / "b.png", tmp_path, "1,2")
+    assert [(job.source.name, job.target.name, job.points) for job in listed.jobs] == [
+        ("b.png", "a.jpg", "1,2"),
+        ("b.png", "c.JPG", "1,2"),
+    ]
+    assert listed.ignored == 1
+    assert listed.jobs[0].inputs == [tmp_path / "b.png", tmp_path / "a.jpg"]
+    (tmp_path / "one").mkdir()
+    with pytest.raises(InputError, match="holds no photo to match"):
+        one_to_many(tmp_path / "a.jpg", tmp_path / "one")
+
+
+def test_points_of_a_list_may_be_typed(tmp_path: Path) -> None:
+    pairs = write(tmp_path, 'source,target,points\na.jpg,b.jpg,"76,136"\na.jpg,b.jpg,p.csv\n')
+    assert [job.points for job in read_jobs(pairs).jobs] == ["76,136", tmp_path / "p.csv"]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dhpf import InputError
-from dhpf.points import check_points, read_points
+from dhpf.points import check_points, parse_points, read_named_points, read_points
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,58 @@ def test_points_files(tmp_path: Path, name: str, text: str) -> None:
     path = tmp_path / name
     path.write_bytes(text.encode())
     assert read_points(path) == [[1.0, 2.5], [3.0, 4.0]]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("by_name.json", '{"left eye": [1, 2.5], "nose": [3, 4]}'),
+        ("inside.json", '{"points": {"left eye": [1, 2.5], "nose": [3, 4]}}'),
+        (
+            "rows.json",
+            '[{"name": "left eye", "x": 1, "y": 2.5}, {"name": "nose", "x": 3, "y": 4, "more": 1}]',
+        ),
+        ("written.json", '{"source_points": [[1, 2.5], [3, 4]], "names": ["left eye", "nose"]}'),
+        ("named.csv", "name,x,y\nleft eye,1,2.5\nnose,3,4\n"),
+        ("other_order.csv", "Y,X,colour,Name\n2.5,1,red,left eye\n4,3,blue,nose\n"),
+    ],
+)
+def test_named_points(tmp_path: Path, name: str, text: str) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    assert read_named_points(path) == ([[1.0, 2.5], [3.0, 4.0]], ("left eye", "nose"))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "complaint"),
+    [
+        (
+            "a.json",
+            '{"points": [[1, 2]], "names": ["a", "b"]}',
+            "a name of one line for each of its 1 points",
+        ),
+        ("a.json", '{"points": [[1, 2]], "names": 3}', "a name of one line"),
+        ("a.json", '[{"name": "a\\nb", "x": 1, "y": 2}]', "a name of one line"),
+        ("a.csv", "name,x,y\n,1,2\n", "a name of one line"),
+        ("a.csv", "name,x,y\nnose,1\n", "a row has 2 cells; its header has 3"),
+        ("a.json", '{"nose": ["x", 2]}', "point 1 is ['x', 2]"),
+    ],
+)
+def test_bad_names(tmp_path: Path, name: str, text: str, complaint: str) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(InputError) as raised:
+        read_named_points(path)
+    assert complaint in str(raised.value) and "\n" not in str(raised.value)
+
+
+def test_typed_points() -> None:
+    assert parse_points("76,136") == ([[76.0, 136.0]], None)
+    assert parse_points(" 76,136.5;-0.5,1e1 3,4 ") == ([[76, 136.5], [-0.5, 10], [3, 4]], None)
+    for name in ("eyes.csv", "76", "1,2.json", "1,2,3", "a,b", ""):
+        assert parse_points(name) is None
+    with pytest.raises(InputError, match=r"point 2 is .*; wanted two finite numbers"):
+        parse_points("1,2 1.2.3,4")
 
 
 def test_places_in_the_target_are_read_from_the_same_files(tmp_path: Path) -> None:

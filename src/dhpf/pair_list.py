@@ -52,6 +52,8 @@ def read_jobs(pairs: Path) -> PairList:
 
 def one_to_many(reference: Path, folder: Path, points: Path | str | None = None) -> PairList:
     """One photo with every other of a folder; its points are those of all pairs."""
+    if reference.is_dir():
+        raise InputError(f"{reference} is no photo; wanted PHOTO FOLDER to match one with many")
     if not folder.is_dir():
         raise InputError(f"{folder} is no folder; wanted the photos that {reference} is matched with")
     photos, ignored = list_photos(folder)

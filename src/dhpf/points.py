@@ -112,6 +112,11 @@ def _is_name(value: object) -> bool:
     return isinstance(value, str) and value.isprintable() and value.strip() != ""
 
 
+def _is_pair(value: object) -> bool:
+    """Two of something, but no lists: perhaps a point."""
+    return isinstance(value, list) and len(value) == 2 and not any(isinstance(one, list) for one in value)
+
+
 def _from_json(path: Path, key: str) -> tuple[list[Any], Any]:
     """Rows and names."""
     content = read_json(path, "points file")
@@ -119,9 +124,7 @@ def _from_json(path: Path, key: str) -> tuple[list[Any], Any]:
     if isinstance(content, dict) and ("points" in content or key in content):
         names = content.get("names")
         content = content.get("points", content.get(key))
-    elif isinstance(content, dict) and not all(
-        isinstance(value, list) and value for value in content.values()
-    ):
+    elif isinstance(content, dict) and not all(map(_is_pair, content.values())):
         content = None  # no points by name
     if isinstance(content, dict):
         return list(content.values()), list(content)

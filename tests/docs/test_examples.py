@@ -57,19 +57,24 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_tutorial(folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dhpf.matcher.load", functools.cache(load))  # each model is read once
+def run_page(name: str, command: Command) -> None:
+    """Run everything on a page, top to bottom."""
     names: dict[str, Any] = {}
-    for block in page("tutorial.md"):
+    for block in page(name):
         if block.language == "python":
-            assert run_python(block, names, "tutorial.md") > 0
+            assert run_python(block, names, name) > 0
         else:
-            assert block.language == "sh"  # everything on the page runs
+            assert block.language == "sh"
             for words in shell_lines(block.text):
                 arguments = dhpf_arguments(words)
                 assert arguments is not None
                 ran = command(*arguments)
                 assert ran.code == 0, ran.err
+
+
+def test_tutorial(folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dhpf.matcher.load", functools.cache(load))  # each model is read once
+    run_page("tutorial.md", command)
     said = {"first.png", "points.png", "matched.json", "truth.png", "heat.png", "flow.npz", "warped.png"}
     assert said <= {path.name for path in folder.iterdir()}
     assert len(list((folder / "all-pairs").glob("00*.json"))) == 1
@@ -77,6 +82,15 @@ def test_tutorial(folder: Path, command: Command, monkeypatch: pytest.MonkeyPatc
     marks = json.loads((folder / "b.json").read_text(encoding="utf-8"))
     # The command line and Python agree.
     np.testing.assert_allclose(matched["target_points"], marks["target_points"], atol=2)
+
+
+def test_label_a_folder(folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Annotate 1, get 30, correct 3, export COCO, train on it."""
+    monkeypatch.setattr("dhpf.matcher.load", functools.cache(load))
+    run_page("label_a_folder.md", command)
+    said = {"first.json", "look.html", "second.json", "second.csv", "match.png"}
+    assert said <= {path.name for path in folder.iterdir()}
+    assert (folder / "runs/things/best.safetensors").is_file()
 
 
 def test_quick_start(folder: Path, monkeypatch: pytest.MonkeyPatch, matcher: dhpf.Matcher) -> None:

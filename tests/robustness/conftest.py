@@ -65,9 +65,9 @@ def loaded_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         load = loading.load
 
-        def cached(model: str, *options: object) -> dhpf.Matcher:
-            plain = model in models() and options in ((), (None, "cpu", None))
-            return _loaded(load, model) if plain else load(model, *options)  # type: ignore[arg-type]
+        def cached(model: str, *options: object, flip: str = "none") -> dhpf.Matcher:
+            plain = model in models() and options in ((), (None, "cpu", None)) and flip == "none"
+            return _loaded(load, model) if plain else load(model, *options, flip=flip)  # type: ignore[arg-type]
 
         patch.setattr(loading, "load", cached)
         patch.setattr(typer.main, "get_command", _commands)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from ..matcher import ImageFeatures, Matcher
 
-MOST_VOTES = 4  # references that vote on an object, by default
+MOST_VOTES = 8  # references that vote on an object, by default
 MARGIN = 0.1  # of the box's sides, that is seen around it
 AGREEMENT = 0.1  # of the object's longer side: how near votes for one location are
 

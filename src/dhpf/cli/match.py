@@ -215,6 +215,7 @@ def match_many(
       torchrun --nproc-per-node 4 --no-python dhpf match-many photos/ --out matches --draw
     """
     from ..annotate.photo_points import read_photo_points
+    from ..pair_list import one_to_many
     from ..points import parse_points
     from ..viz.styles import OF_ANY_PAIR, check_style_of_any_pair
 
@@ -227,8 +228,8 @@ def match_many(
         raise InputError(
             "--points are those of one photo: give it and a folder, or a column points in the list"
         )
-    if folder is not None and not pairs.is_file():
-        raise InputError(f"{pairs} is no photo; wanted PHOTO FOLDER to match one with many")
+    if folder is not None:
+        one_to_many(pairs, folder)  # before the model is loaded
     typed: Path | str | None = None
     if points is not None:
         typed = points if parse_points(points) else Path(points)
