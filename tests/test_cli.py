@@ -155,7 +155,7 @@ def test_bad_points(command: Command, folder: Path, name: str, output: str) -> N
         ("--points none.json", "no such points file: none.json"),
         ("--size=", "--size is empty"),
         ("--model=", "--model is empty; give a value, or leave it out for the default"),
-        ("--model banana", "unknown model 'banana'; known: resnet50-strong-wide,"),
+        ("--model banana", "unknown model 'banana'; known: dinov2-small,"),
         ("--style= --out m.png", "unknown style ''; known: lines"),
         ("--size large", "size 'large': wanted one number or WIDTHxHEIGHT"),
         ("--size 240x", "size '240x'"),

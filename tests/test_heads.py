@@ -206,7 +206,7 @@ def test_unknown_models_name_the_nearest() -> None:
         InputError, match=r"unknown model 'hpf-resnet5': did you mean 'hpf-resnet50'\? Known: "
     ):
         load("hpf-resnet5")
-    with pytest.raises(InputError, match=r"unknown model 'banana'; known: resnet50-strong-wide, "):
+    with pytest.raises(InputError, match=r"unknown model 'banana'; known: dinov2-small, "):
         load("banana")
     with pytest.raises(InputError, match=r"^the model has no name; give one from 'dhpf models', or a head"):
         load("")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .methods.base import Method
 
 MODELS = Path(__file__).parent / "assets" / "models"
-DEFAULT_MODEL = "resnet50-strong-wide"
+DEFAULT_MODEL = "dinov2-small"
 UNTRAINED = "hpf-resnet50"  # what a search for other fixed layers begins with
 
 
