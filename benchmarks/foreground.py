@@ -1,9 +1,10 @@
 """Fit what tells objects from their surroundings in a frozen backbone: one linear map of one layer.
 
-    python -m benchmarks.foreground VOC-KEYPOINTS/annotations.json --backbone dinov2-vits14 --layer 11
+    python -m benchmarks.foreground PF-PASCAL --backbone dinov2-vits14 --layer 11
 
-A cell is on an object if it lies in the annotated box. Some images are held out to say how well the map does
-(area under the ROC curve; a box holds surroundings too, so it cannot be 1).
+It learns from the class masks of PASCAL VOC that lie beside PF-PASCAL's images (SegmentationClass), without
+the images of its test pairs. A cell is on an object if most of its pixels are, of whatever class. Some images
+are held out to say how well the map does: the area under the ROC curve.
 """
 
 from __future__ import annotations
@@ -14,23 +15,30 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from PIL import Image
 from safetensors.torch import save_file
 from torch import Tensor
 
 from benchmarks.record import save_result
 from dhpf.backbones.weights import ASSETS, load_backbone
-from dhpf.data import CocoKeypoints
-from dhpf.grid import resize_points
+from dhpf.data import open_dataset
 from dhpf.images import read_image, to_input
 
-IMAGES, HELD_OUT, CELLS = 300, 60, 200  # images; of these held out; cells of each that are learned from
+HELD_OUT, CELLS = 40, 200  # images that are held out; cells of each of the others that are learned from
+VOID = 255
 DECAY = 1e-3
 
 
-def in_box(centres: NDArray[np.float64], box: NDArray[np.float64]) -> Tensor:
-    """Which cells lie in the box, (h*w,)."""
-    inside = ((centres >= box[:2]) & (centres <= box[2:])).all(-1)
-    return torch.from_numpy(inside.reshape(-1))
+def on_object(mask: Path, rows: int, columns: int) -> Tensor:
+    """1 or 0 for each cell, or NaN where the mask does not say: (h*w,)."""
+    with Image.open(mask) as image:
+        classes = np.asarray(image)
+    known, seen = (
+        np.asarray(Image.fromarray(part.astype(np.float32)).resize((columns, rows), Image.Resampling.BOX))
+        for part in (classes != VOID, (classes != VOID) & (classes != 0))
+    )
+    fraction = np.where(known > 0.5, seen / np.maximum(known, 1e-6) > 0.5, np.nan)
+    return torch.from_numpy(fraction.reshape(-1)).float()
 
 
 def area_under_curve(score: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:
@@ -45,29 +53,28 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("annotations", type=Path)
+    parser.add_argument("root", type=Path)
     parser.add_argument("--backbone", default="dinov2-vits14")
     parser.add_argument("--layer", type=int, default=11)
     parser.add_argument("--side", type=int, default=448)
     arguments = parser.parse_args()
     network = load_backbone(arguments.backbone)
     size = arguments.side, arguments.side
-    pairs = CocoKeypoints(arguments.annotations)
-    boxes: dict[Path, NDArray[np.float64]] = {}
-    for index in np.random.default_rng(0).permutation(len(pairs)):
-        photo = pairs[int(index)].source
-        if photo.box is not None:
-            boxes.setdefault(photo.path, resize_points(photo.box.reshape(2, 2), photo.size, size).reshape(4))
-        if len(boxes) == IMAGES:
-            break
+    test = open_dataset("pf-pascal", arguments.root, "test").entries
+    barred = {path.stem for entry in test for path in (entry.source, entry.target)}
+    listed = sorted((arguments.root / "SegmentationClass").glob("*.png"))
+    listed = [path for path in listed if path.stem not in barred]
+    masks = [listed[k] for k in np.random.default_rng(0).permutation(len(listed))]
     features, labels = [], []
-    for path, box in boxes.items():
-        image = to_input(read_image(path), size, network.mean, network.std)
+    for mask in masks:
+        photo = read_image(arguments.root / "JPEGImages" / f"{mask.stem}.jpg")
+        image = to_input(photo, size, network.mean, network.std)
         with torch.no_grad():
-            block = network(image, [arguments.layer])[arguments.layer][0].permute(1, 2, 0)
-        grid = network.grid(size).with_shape(block.shape[0], block.shape[1])
-        features.append(block.flatten(0, 1))
-        labels.append(in_box(grid.centres(), box))
+            block = network(image, [arguments.layer])[arguments.layer]
+        label = on_object(mask, block.shape[2], block.shape[3])
+        sure = label.isfinite()
+        features.append(block[0].flatten(1).T[sure])
+        labels.append(label[sure] > 0.5)
     picked = torch.Generator().manual_seed(0)
     chosen = [torch.randperm(len(f), generator=picked)[:CELLS] for f in features[HELD_OUT:]]
     x = torch.cat([f[c] for f, c in zip(features[HELD_OUT:], chosen, strict=True)])
@@ -82,10 +89,10 @@ def main() -> None:
     save_file({"layer": torch.tensor(arguments.layer), "weight": weight, "bias": bias}, out)
     options = f"--backbone {arguments.backbone} --layer {arguments.layer} --side {arguments.side}"
     area = round(float(np.mean(areas)), 3)
-    result = {"images": len(boxes), "held_out": len(areas), "area_under_curve": area}
+    result = {"images": len(masks), "held_out": len(areas), "area_under_curve": area}
     print(result)
     name = f"foreground_{arguments.backbone}"
-    save_result(name, f"python -m benchmarks.foreground ANNOTATIONS {options}", result)
+    save_result(name, f"python -m benchmarks.foreground PF-PASCAL {options}", result)
 
 
 def fitted(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:

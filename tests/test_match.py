@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from PIL import Image
 
 from dhpf import InputError, Match, Matcher, match
 from dhpf.grid import Grid, resize_points
+from dhpf.match import Foreground
 from dhpf.model.readout import Flow, argmax_flow
 
 LAYERS = (2, 7)
@@ -183,6 +185,51 @@ def test_key_points_are_the_most_confident_that_are_apart() -> None:
             same.keypoints(count)
 
 
+def with_objects(match: Match, here: NDArray[np.float32], there: NDArray[np.float32]) -> Match:
+    """Foregrounds on grids of the network's input whose cells are 16 pixels wide."""
+    grid = Grid(4, 4, stride=16.0, offset=7.5)
+    return replace(match, foreground=(Foreground(here, grid), Foreground(there, grid)))
+
+
+def test_key_points_lie_on_objects_of_both_images() -> None:
+    left, upper = np.zeros((2, 4, 4), np.float32)
+    left[:, :2] = 1  # the source's object is on the left
+    upper[:2] = 1  # the target's is above
+    still = with_objects(hand_made((64, 64), blank(64, 64), blank(64, 64)), left, upper)
+    points = still.keypoints(12)
+    assert len(points) == 12
+    # Half-way between the last cell on the object, at 23.5, and the first beside it, at 39.5, lies 31.5.
+    assert (points < 31.5).all()
+    np.testing.assert_allclose(still.on_objects([[10, 10], [50, 10], [10, 50], [31.5, 10]]), [1, 0, 0, 0.5])
+
+
+def test_there_are_fewer_key_points_where_fewer_qualify() -> None:
+    nothing, everything = np.zeros((4, 4), np.float32), np.ones((4, 4), np.float32)
+    match = hand_made((64, 64), blank(64, 64), blank(64, 64))
+    assert len(with_objects(match, everything, nothing).keypoints()) == 0
+    unsure = np.full((16, 16), 0.05, np.float32)
+    unsure[2:4, 2:4] = 0.9
+    match = hand_made((64, 64), blank(64, 64), blank(64, 64), confidence=unsure)
+    points = with_objects(match, everything, everything).keypoints(1000)
+    assert 0 < len(points) < 1000 and (points < 22).all()
+
+
+def test_points_that_are_less_sure_are_not_there() -> None:
+    confidence = np.full((16, 16), 0.2, np.float32)
+    confidence[:, :8] = 0.6
+    match = hand_made((64, 64), blank(64, 64), blank(64, 64), confidence=confidence)
+    points = [[10.0, 10.0], [50.0, 10.0]]
+    landed = match.transfer(points, min_confidence=0.5)
+    np.testing.assert_allclose(landed[0], [10, 10])
+    assert np.isnan(landed[1]).all()
+    assert match.to_dict(points, min_confidence=0.5)["target_points"] == [[10.0, 10.0], None]
+    assert match.to_dict(points)["target_points"] == points
+    for style in ("lines", "points"):
+        some = match.draw(points, style, min_confidence=0.5)
+        assert some.tobytes() == match.draw(points[:1], style).tobytes()
+        assert some.tobytes() != match.draw(points, style).tobytes()
+
+
 def test_dictionary_has_what_the_json_file_promises() -> None:
     moved = hand_made((64, 64), blank(64, 64), blank(128, 128), shift=(1, 0))
     found = moved.to_dict([[20, 20], [30, 40]])
@@ -191,6 +238,7 @@ def test_dictionary_has_what_the_json_file_promises() -> None:
         "source_size": [64, 64],
         "target_size": [128, 128],
         "input_size": [64, 64],
+        "flipped": False,
         "source_points": [[20.0, 20.0], [30.0, 40.0]],
         "target_points": [[48.5, 40.5], [68.5, 80.5]],
         "confidence": [0.5, 0.5],

@@ -23,6 +23,7 @@ from dhpf.matcher import check_device, check_size
 from dhpf.methods.base import Matches
 from dhpf.methods.hpf import HPF, HPFConfig
 from dhpf.methods.nearest import Nearest
+from dhpf.zoo import Calibration
 from tests.conftest import Ran
 from tests.test_own_backbone_and_method import TwoConvolutions
 
@@ -247,3 +248,30 @@ def test_a_mirrored_target_is_told_and_its_points_lie_in_the_target(matcher: Mat
 def test_flip_must_be_known(matcher: Matcher) -> None:
     with pytest.raises(InputError, match="flip = 'yes'; wanted: none or auto"):
         Matcher(matcher.method, matcher.name, flip="yes")
+
+
+def test_confidence_means_how_often_it_is_right(matcher: Matcher) -> None:
+    photos = dhpf.sample("cheetah"), dhpf.sample("cheetah_cub")
+    plain = Matcher(matcher.method, matcher.name, 64)
+    meaning = Calibration(confidence=(0.0, 0.1, 0.4), right=(0.0, 0.5, 0.9))
+    meant = Matcher(matcher.method, matcher.name, 64, calibration=meaning)
+    raw, found = plain.match(*photos).cells.confidence, meant.match(*photos).cells.confidence
+    # By hand: 5 a unit up to 0.1, then 4/3 a unit up to 0.4, then 0.9.
+    expected = np.where(raw < 0.1, 5 * raw, np.minimum(0.5 + (raw - 0.1) * 4 / 3, 0.9))
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+    assert plain.fingerprint != meant.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("confidence", "right", "says"),
+    [
+        ((0.5, 0.1), (0.0, 1.0), "confidence = .*ascending"),
+        ((0.1, 0.5), (0.9, 0.5), "right = .*ascending"),
+        ((0.1, 0.5), (0.1, 1.5), "right = .*from 0 to 1"),
+        ((0.1, 0.5), (0.1,), "not equally long"),
+        ((), (), "confidence = "),
+    ],
+)
+def test_a_map_that_cannot_be_one(confidence: Any, right: Any, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        Calibration(confidence, right)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 LATTICE = 60  # points to choose from, along the longer side of the image
 FEWEST = 6  # along the shorter side
 SURE = 3  # one of so many of them, the most confident, may be chosen
-ON_OBJECTS = 0.5  # so likely must a point and its match lie on objects
+ON_OBJECTS = 0.7  # so likely must a point and its match lie on objects
 NOT_ALIKE = 0.15  # a pair whose points are all less sure shows nothing alike
 
 
@@ -28,13 +28,12 @@ def spread_points(match: Match, count: int) -> Points:
     steps = np.clip(np.rint(LATTICE * size / size.max()), FEWEST, size).astype(int)
     x, y = (((np.arange(n) + 0.5) * side / n).astype(int) for n, side in zip(steps, size, strict=True))
     points = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2).astype(np.float64)
-    on_objects = match.on_objects(points) >= ON_OBJECTS
-    sure = match.confidence_at(points)
+    on_objects, sure = match.on_objects(points), match.confidence_at(points)
+    good = on_objects >= ON_OBJECTS
     if match.foreground is not None:
-        on_objects &= sure >= NOT_ALIKE
-    points, sure = points[on_objects], sure[on_objects]
-    area = size.prod() * on_objects.mean()
-    points = points[np.argsort(-sure, kind="stable")]
+        good &= sure >= NOT_ALIKE
+    area = size.prod() * good.mean()
+    points = points[good][np.argsort(-(sure * on_objects)[good], kind="stable")]
     points = points[: max(count, len(points) // SURE)]
     distance = np.sqrt(area / (2 * max(count, 1)))
     chosen: list[int] = []
