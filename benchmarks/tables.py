@@ -12,7 +12,15 @@ from typing import Any
 from benchmarks.record import RESULTS, ROOT
 from dhpf.zoo import DEFAULT_MODEL, models
 
-SHOWN = ("resnet50-strong-wide", "resnet50-strong", "resnet50-weak", "hpf-resnet50-searched", "hpf-resnet50")
+SHOWN = (
+    "dinov2-small",
+    "nearest-dinov2-small",
+    "resnet50-strong-wide",
+    "resnet50-strong",
+    "resnet50-weak",
+    "hpf-resnet50-searched",
+    "hpf-resnet50",
+)
 MARK = re.compile(r"(<!-- figures -->\n).*?(<!-- end of figures -->)", re.DOTALL)
 
 
@@ -25,8 +33,9 @@ def result(name: str) -> dict[str, Any] | None:
 
 def short_table() -> str:
     """One figure a data set, for the README."""
-    rows = ["| Model | PF-PASCAL, leak-free | PF-WILLOW | SPair-71k, held out | Layers |"]
-    rows.append("|---|---|---|---|---|")
+    rows = ["| Model | PF-PASCAL, leak-free | PF-WILLOW | SPair-71k, held out | Layers | Seconds | Memory |"]
+    rows.append("|---|---|---|---|---|---|---|")
+    costs = result("model_times") or {}
     for model in SHOWN:
         pascal, willow, spair = (result(f"{d}_{model}") for d in ("pf-pascal", "pf-willow", "spair-71k"))
         clean = None if pascal is None else _clean(pascal, model)
@@ -34,6 +43,8 @@ def short_table() -> str:
         layers = (pascal or {}).get("average_layers")
         name = f"`{model}`" + (", the default" if model == DEFAULT_MODEL else "")
         cells.append("" if layers is None else f"{layers:.1f}")
+        cost = costs.get(model)
+        cells += ["", ""] if cost is None else [f"{cost['new_photos']:.2f}", f"{cost['peak_memory_mb']} MB"]
         rows.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(rows)
 
