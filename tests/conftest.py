@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import dhpf
-from dhpf import cli
+from dhpf import cli, zoo
 
 # Threads that wait must not keep a processor busy, where tests share it with others. Read when torch loads.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -37,6 +37,16 @@ def texture(width: int, height: int, seed: int = 0) -> NDArray[np.uint8]:
         0, 256, (max(2, height // 8), max(2, width // 8), 3), np.uint8
     )
     return np.asarray(Image.fromarray(coarse).resize((width, height), Image.Resampling.BICUBIC))
+
+
+zoo.models()  # in their order, before a test takes another default
+
+
+@pytest.fixture(autouse=True)
+def quick_default(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands take a model that is several times as fast as the default, unless a test asks for that."""
+    if request.node.get_closest_marker("default_model") is None:
+        monkeypatch.setattr(zoo, "DEFAULT_MODEL", "resnet50-strong-wide")
 
 
 @pytest.fixture(scope="session")

@@ -275,3 +275,12 @@ def test_confidence_means_how_often_it_is_right(matcher: Matcher) -> None:
 def test_a_map_that_cannot_be_one(confidence: Any, right: Any, says: str) -> None:
     with pytest.raises(InputError, match=says):
         Calibration(confidence, right)
+
+
+def test_the_default_model_on_two_photos() -> None:
+    found = dhpf.load().match(dhpf.sample("cheetah"), dhpf.sample("cheetah_cub"))
+    assert found.model == "dinov2-small" and found.size == (448, 448)
+    eyes_and_nose = found.transfer([[88, 92], [162, 92], [125, 148]])
+    assert np.linalg.norm(eyes_and_nose - [[164, 196], [308, 186], [242, 262]], axis=1).max() < 15
+    points = found.keypoints()
+    assert 3 <= len(points) <= 12 and found.on_objects(points).min() >= 0.7

@@ -42,6 +42,8 @@ from tests.conftest import Ran
 Command = Callable[..., Ran]
 REPOSITORY = Path(__file__).resolve().parents[1]
 
+pytestmark = pytest.mark.default_model
+
 
 def test_the_default_is_first_and_works_without_a_download() -> None:
     assert next(iter(models())) == DEFAULT_MODEL

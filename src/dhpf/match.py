@@ -168,9 +168,11 @@ class Match:
         points
             The source points that steer the warp, (K, 2); by default the most confident ones.
         """
+        from .viz.spread import steering_points
         from .viz.warp import STEERING, warp_to_target
 
-        return warp_to_target(self, self._given(points, STEERING))
+        steering = steering_points(self, STEERING) if points is None else self._given(points)
+        return warp_to_target(self, steering)
 
     def draw(
         self,
@@ -238,9 +240,9 @@ class Match:
         """A match that is saved or copied leaves its scores, far the largest part, behind."""
         return {**self.__dict__, "match_scores": None}
 
-    def _given(self, points: ArrayLike | None, count: int = 12) -> Points:
+    def _given(self, points: ArrayLike | None) -> Points:
         """The points that were asked for, checked; or confident ones."""
-        return self.keypoints(count) if points is None else check_points(points, self.source.size)
+        return self.keypoints() if points is None else check_points(points, self.source.size)
 
     def _in_input(self, points: ArrayLike) -> Points:
         """Source points, checked, in pixels of the network's input."""

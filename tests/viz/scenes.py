@@ -55,6 +55,10 @@ class HandMade:
     model: str = "by hand"
     size: tuple[int, int] = SIZE
     target_grid: Grid = GRID
+    foreground: None = None
+
+    def on_objects(self, points: ArrayLike) -> NDArray[np.float64]:
+        return np.ones(len(np.asarray(points)))
 
     def transfer(self, points: ArrayLike) -> Points:
         x, y = check_points(points, self.source.size).T
@@ -108,6 +112,7 @@ def scene() -> HandMade:
 
 DRAWINGS: dict[str, Callable[[HandMade], Image.Image]] = {
     "lines": lambda match: draw(match, POINTS),
+    "points": lambda match: draw(match, POINTS, "points"),
     "truth": lambda match: draw(match, POINTS, "truth", truth=match.transfer(POINTS) + OFF, threshold=5),
     "warp": lambda match: draw(match, style="warp"),
     "flow": lambda match: draw(match, POINTS[:1], "flow"),

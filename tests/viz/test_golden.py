@@ -18,6 +18,7 @@ TOLERANCE = 2
 
 WORDS = {
     "lines": ["confidence 0", "1", "5 matches   by hand   layers 2, 7", *(["1", "2", "3", "4", "5"] * 2)],
+    "points": ["confidence 0", "1", "5 points   by hand   layers 2, 7", "1", "2", "3", "4", "5"],
     "truth": [
         *(["1", "2", "3", "4", "5"] * 2),
         "true location, 5 px around it",
@@ -86,6 +87,7 @@ ONE_MOVED = POINTS + np.array([[0, 0.5], [0, 0], [0, 0], [0, 0], [0, 0]])
 TRUTH_MOVED = OFF + np.array([[0, 0], [0, 0], [0, 0.5], [0, 0], [0, 0]])
 MOVED: dict[str, Callable[[HandMade], Image.Image]] = {
     "lines": lambda match: draw(match, ONE_MOVED),
+    "points": lambda match: draw(match, ONE_MOVED, "points"),
     "truth": lambda match: draw(
         match, POINTS, "truth", truth=match.transfer(POINTS) + TRUTH_MOVED, threshold=5
     ),
@@ -104,6 +106,7 @@ def test_a_mark_that_moves_by_one_pixel_is_seen(style: str) -> None:
 
 OTHER_COLOURS = {
     "lines": ("colours.SCALE", np.clip(np.add(colours.SCALE, (0, 15, 0)), 0, 255)),
+    "points": ("colours.SCALE", np.clip(np.add(colours.SCALE, (0, 15, 0)), 0, 255)),
     "truth": ("truth.RIGHT", (101, 180, 233)),
     "warp": ("warp.OUTSIDE", 210),
     "flow": ("colours.LEFTWARD", np.add(colours.LEFTWARD, (0, 15, 0))),

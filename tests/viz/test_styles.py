@@ -228,7 +228,11 @@ def test_drawings_of_extreme_images_stay_small(style: str) -> None:
 @pytest.mark.parametrize(
     ("points", "options", "complaint"),
     [
-        (None, {"style": "line"}, "unknown style 'line': did you mean 'lines'? Known: lines, truth, warp"),
+        (
+            None,
+            {"style": "line"},
+            "unknown style 'line': did you mean 'lines'? Known: lines, points, truth, warp",
+        ),
         (None, {"style": "Heatmap"}, "did you mean 'heat'"),
         (None, {"style": "truth"}, "needs source points and where they belong in the target"),
         ([[1, 2]], {"style": "truth"}, "needs source points and where they belong"),
@@ -264,7 +268,7 @@ def test_styles_for_many_pairs() -> None:
     for style in ("lines", "warp", "flow"):
         check_style_of_any_pair(style)
     for style in ("truth", "heat"):
-        with pytest.raises(InputError, match=r"needs points of one pair; for many choose lines, warp, flow"):
+        with pytest.raises(InputError, match=r"of one pair; for many choose lines, points, warp, flow"):
             check_style_of_any_pair(style)
     with pytest.raises(InputError, match=r"did you mean 'flow'"):
         check_style_of_any_pair("flows")

@@ -41,7 +41,7 @@ def draw_flow(match: Match, points: Points | None = None) -> Image.Image:
             Pen(picture).dot(location, NEUTRAL)
     captions = [
         "source",
-        "where it moves, pale where unsure",
+        "where it moves",
         f"radius {in_pixels(radius)}, inner {in_pixels(radius / 2)}",
     ]
     panels = [source, moved, _wheel(round(canvas.HEIGHT * WHEEL), moved.height)]

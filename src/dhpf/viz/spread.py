@@ -18,7 +18,13 @@ ON_OBJECTS = 0.7  # so likely must a point and its match lie on objects
 NOT_ALIKE = 0.15  # a pair whose points are all less sure shows nothing alike
 
 
-def spread_points(match: Match, count: int) -> Points:
+def steering_points(match: Match, count: int) -> Points:
+    """What steers a warp: the same, or where too few qualify, confident points anywhere."""
+    points = match.keypoints(count)
+    return points if len(points) >= FEWEST else spread_points(match, count, anywhere=True)
+
+
+def spread_points(match: Match, count: int, anywhere: bool = False) -> Points:
     """Pixels in order of confidence, each at least a fair distance from those before it.
 
     The distance is what a square lattice of ``count`` points over half of what qualifies would have; it
@@ -29,8 +35,8 @@ def spread_points(match: Match, count: int) -> Points:
     x, y = (((np.arange(n) + 0.5) * side / n).astype(int) for n, side in zip(steps, size, strict=True))
     points = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2).astype(np.float64)
     on_objects, sure = match.on_objects(points), match.confidence_at(points)
-    good = on_objects >= ON_OBJECTS
-    if match.foreground is not None:
+    good = (on_objects >= ON_OBJECTS) | anywhere
+    if match.foreground is not None and not anywhere:
         good &= sure >= NOT_ALIKE
     area = size.prod() * good.mean()
     points = points[good][np.argsort(-(sure * on_objects)[good], kind="stable")]

@@ -69,9 +69,10 @@ def draw_style(
 
         return draw_truth(match, points, locations, threshold)
     if style == "warp":
+        from .spread import steering_points
         from .warp import STEERING, draw_warp
 
-        return draw_warp(match, match.keypoints(STEERING) if points is None else points)
+        return draw_warp(match, steering_points(match, STEERING) if points is None else points)
     if style == "flow":
         from .flow import draw_flow
 
