@@ -72,6 +72,7 @@ def run_page(name: str, command: Command) -> None:
                 assert ran.code == 0, ran.err
 
 
+@pytest.mark.default_model
 def test_tutorial(folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dhpf.matcher.load", functools.cache(load))  # each model is read once
     run_page("tutorial.md", command)
@@ -84,6 +85,7 @@ def test_tutorial(folder: Path, command: Command, monkeypatch: pytest.MonkeyPatc
     np.testing.assert_allclose(matched["target_points"], marks["target_points"], atol=2)
 
 
+@pytest.mark.filterwarnings("ignore:csv does not hold boxes")  # as the page says
 def test_label_a_folder(folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """Annotate 1, get 30, correct 3, export COCO, train on it."""
     monkeypatch.setattr("dhpf.matcher.load", functools.cache(load))
