@@ -16,6 +16,7 @@ from dhpf.web.connections import build_server
 from dhpf.web.guard import Hosts
 from dhpf.web.limits import Limits
 from dhpf.web.models import Models
+from dhpf.web.review import Review
 from dhpf.web.server import listen
 
 
@@ -44,10 +45,12 @@ class Slow(Given):
 
 
 @contextmanager
-def served(models: Models, limits: Limits | None, hosts: Hosts | None = None) -> Iterator[str]:
+def served(
+    models: Models, limits: Limits | None, hosts: Hosts | None = None, review: Review | None = None
+) -> Iterator[str]:
     """The address of a page, for as long as it is served."""
     with listen("127.0.0.1", 0) as listener:
-        server = build_server(build_app(models, hosts, limits), limits)
+        server = build_server(build_app(models, hosts, limits, review=review), limits)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:

@@ -55,7 +55,11 @@ class Visit:
         driver.get_log("browser")
         driver.get(address)
         self.driver = driver
-        self.wait("document.querySelectorAll('#samples button').length === 3")
+        self.wait(self.ready())
+
+    def ready(self) -> str:
+        """What shows that the page can be used."""
+        return "document.querySelectorAll('#samples button').length === 3"
 
     def script(self, code: str, *given: object) -> Any:
         return self.driver.execute_script(f"return {code}", *given)
@@ -326,8 +330,7 @@ def test_a_click_that_slips_is_no_drag_of_the_photo(desktop: Chrome, address: st
     names = [visit.find(f"#{each} .name").text for each in ("source", "target")]
     slip = ActionChains(desktop).move_to_element_with_offset(visit.find(f"#{side} .photo"), 0, 60)
     slip.click_and_hold().move_by_offset(3, 2).move_by_offset(3, 2).move_by_offset(2, 2).release().perform()
-    count = 2 if side == "source" else 1
-    visit.wait_for_points(count)
+    visit.wait_for_points(2)  # on the target, it is a click also
     ActionChains(desktop).drag_and_drop(visit.find("#source img"), visit.find("#target img")).perform()
     visit.find("#suggest").click()  # a drop would have been taken by then
     visit.wait_for_points(12)
@@ -396,6 +399,57 @@ def test_swap(desktop: Chrome, address: str, matcher: dhpf.Matcher) -> None:
     ((_, *source, _, _, _),) = visit.table()
     assert source == [x, y]  # the points go along
     check_against(matcher.match(dhpf.sample("cheetah_cub"), dhpf.sample("cheetah")), visit)
+    visit.no_complaints()
+
+
+def test_matches_are_corrected_found_on_the_source_and_absent(
+    desktop: Chrome, address: str, matcher: dhpf.Matcher, tmp_path: Path
+) -> None:
+    """A drag on the target, a click there, the least confidence, points of a file; all outlive a reload."""
+    from selenium.webdriver import ActionChains
+
+    def state() -> list[list[str]]:
+        rows = desktop.find_elements("css selector", "tbody tr")
+        return [[cell.text for cell in row.find_elements("css selector", "td")][:4] for row in rows]
+
+    visit = Visit(desktop, address)
+    visit.sample()
+    points = tmp_path / "eyes.csv"
+    points.write_text("name,x,y\nleft eye,88,92\nright eye,168.5,90.25\n")
+    visit.find("#load").send_keys(str(points))
+    visit.wait_for_points(2)
+    rows = state()
+    assert [row[:2] for row in rows] == [["1 left eye", "88.0, 92.0"], ["2 right eye", "168.5, 90.3"]]
+
+    end = visit.find("#overlay .point[data-side=target][data-index='0'] circle")
+    before = visit.shown("target")[0]
+    ActionChains(desktop).click_and_hold(end).move_by_offset(20, 10).move_by_offset(
+        20, 10
+    ).release().perform()
+    visit.wait_for_message("Point 1 is corrected")
+    width = visit.find("#target .photo").size["width"]
+    np.testing.assert_allclose((visit.shown("target")[0] - before)[0] * width, 40, atol=2)
+    assert state()[0][3] == "by hand" and state()[1] == rows[1]
+
+    photo = visit.find("#target .photo")
+    right, down = round(0.1 * width), round(0.2 * photo.size["height"])
+    ActionChains(desktop).move_to_element_with_offset(photo, right, down).click().perform()
+    visit.wait_for_message("Point 3")
+    clicked = visit.shown("target")[2]
+    reverse = matcher.match(dhpf.sample("cheetah_cub"), dhpf.sample("cheetah"))
+    landed = reverse.transfer([clicked * reverse.source.size - 0.5])[0]
+    np.testing.assert_allclose(visit.shown("source")[2] * 256 - 0.5, landed, atol=2)
+
+    visit.script(
+        "Object.assign(document.querySelector('#least'), { value: 1 }).dispatchEvent(new Event('input'))"
+    )
+    visit.wait_for_points(2)  # what the person gave stays
+    assert state()[1][2] == "absent"
+    shown = state()
+    desktop.refresh()
+    visit.wait_for_message("Matched")
+    visit.wait_for_points(2)
+    assert state() == shown
     visit.no_complaints()
 
 

@@ -13,6 +13,7 @@ from dhpf.web.models import Models
 from dhpf.web.server import hosts_for, listen
 from tests.conftest import Ran
 from tests.test_cold_start import imported
+from tests.web.review_files import write_review
 
 Command = Callable[..., Ran]
 
@@ -30,6 +31,44 @@ def test_errors_come_before_anything_is_served(command: Command, tmp_path: Path)
     assert (ran.code, ran.err.count("\n")) == (2, 1) and "hpf-resnet50" in ran.err
     assert "no such host: nowhere.invalid" in command("web", "--host", "nowhere.invalid").err
     assert "cannot listen on 192.0.2.1" in command("web", "--host", "192.0.2.1", "--port", 0).err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--annotations", "{file}"], "a review needs both --annotations FILE and --images DIR"),
+        (["--images", "{photos}"], "a review needs both --annotations FILE and --images DIR"),
+        (["--inside-boxes"], "are for a review; give --annotations FILE"),
+        (
+            ["--annotations", "{file}", "--images", "{photos}", "--points", "1,2"],
+            "give the photo as --reference",
+        ),
+        (["--annotations", "{file}", "--images", "{file}"], "annotations.json is no folder"),
+        (["--annotations", "none.json", "--images", "{photos}"], "none.json"),
+        (
+            ["--annotations", "{photos}/a.png", "--images", "{photos}"],
+            "a.png is no annotation file by its ending",
+        ),
+        (["--annotations", "{file}", "--images", "{folder}"], "its photo a.png is not in"),
+        (["--annotations", "{file}", "--images", "{photos}", "--references", "{photos}/a.png"], "a.png is"),
+    ],
+)
+def test_reviews_that_cannot_begin(command: Command, tmp_path: Path, options: list[str], said: str) -> None:
+    file, photos = write_review(tmp_path)
+    given = [option.format(file=file, photos=photos, folder=tmp_path) for option in options]
+    ran = command("web", "--port", 0, *given)
+    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1) and said in ran.err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["annotations.json", "photos"]
+
+
+def test_convert_replaces_no_input(command: Command, tmp_path: Path) -> None:
+    file, _ = write_review(tmp_path)
+    before = file.read_bytes()
+    for options in (["--out", file], ["--out", tmp_path / "x.xml", "--format", "cvta"]):
+        ran = command("convert", file, *options)
+        assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
+    assert file.read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["annotations.json", "photos"]
 
 
 def test_without_the_extra_it_names_the_cure(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

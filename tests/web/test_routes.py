@@ -243,3 +243,44 @@ def test_json_is_what_the_command_writes(client: Client, expected: dhpf.Match) -
     where = client.matched_sample("cheetahs")
     body = client.send("POST", f"{where}/points", {"points": POINTS}).body
     assert json.loads(body) == json.loads(json.dumps(expected.to_dict(POINTS)))
+
+
+def test_points_of_the_target_lie_on_the_source(client: Client, quick: dhpf.Matcher) -> None:
+    """As the match the other way round says; kept, so that the next click is quick."""
+    address = client.matched_sample("cheetahs")
+    reverse = quick.match(dhpf.sample("cheetah_cub"), dhpf.sample("cheetah"))
+    points = [[160, 180], [464.5, 0]]
+    answer = client.send("POST", f"{address}/reverse", {"points": points}).json
+    expected = reverse.transfer(points).clip(-0.5, np.array(reverse.target.size) - 0.5)
+    np.testing.assert_allclose(answer["points"], expected, atol=0.001)
+    np.testing.assert_allclose(answer["confidence"], reverse.confidence_at(points), atol=1e-5)
+    assert client.send("POST", f"{address}/reverse", {"points": points}).json == answer
+    assert client.send("POST", f"{address}/reverse", {"points": [[466, 0]]}).status == 400
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "points", "names"),
+    [
+        ("p.json", b"[[1, 2], [3.5, 4]]", [[1, 2], [3.5, 4]], None),
+        ("p.csv", b"name,x,y\nnose,5,6\n", [[5, 6]], ["nose"]),
+        ("p.JSON", b'{"nose": [5, 6]}', [[5, 6]], ["nose"]),
+        ("p.txt", b"[[1, 2]]", "p.txt is no file of points by its ending", 400),
+        ("..%2F..%2Fp.json", b"[[1, 2]]", [[1, 2]], None),
+        ("p.json", b"words", "p.json is not valid JSON", 400),
+        ("p.json", b"[[1, 2000]]", "point 1 at (1, 2000) lies outside", 400),
+        ("p.json", b"[[NaN, 2]]", "p.json: point 1 is", 400),
+        ("p.json", b"[]", "p.json holds no points", 400),
+        ("p.csv", b"\xff\xfe\x00", "p.csv is not text in UTF-8", 400),
+        ("p.json", json.dumps([[1, 2]] * 201).encode(), "201 points are too many", 400),
+        ("p.xml", b'<!DOCTYPE a [<!ENTITY b "c">]><annotations>&b;</annotations>', "p.xml", 400),
+        ("p.json", b"[" * 100_000, "p.json", 400),
+        ("p.json", b" " * (2**20 + 1), "that is too large", 413),
+    ],
+)
+def test_points_from_a_file(client: Client, name: str, content: bytes, points: object, names: object) -> None:
+    answer = client.send("PUT", f"{client.matched_sample('cheetahs')}/file?name={name}", content)
+    if isinstance(points, str):
+        assert answer.status == names and answer.json["error"].startswith(points)
+        assert tempfile.gettempdir() not in answer.json["error"]
+    else:
+        assert answer.json == {"points": points, "names": names}

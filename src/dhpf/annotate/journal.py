@@ -66,7 +66,7 @@ class Journal:
     def _take(self, line: str, path: Path) -> None:
         try:
             record = json.loads(line)
-            objects = tuple(_object(one, self.categories) for one in record["objects"])
+            objects = tuple(object_of(one, self.categories) for one in record["objects"])
             image = AnnotatedImage(record["name"], tuple(record["size"]), objects)
             if record["run"] >= self._run.get(image.file_name, 0):
                 self.done[image.file_name] = record["sha256"], image
@@ -99,20 +99,23 @@ def _claim(record: Path, settings: dict[str, Any]) -> None:
 
 
 def _plain(image: AnnotatedImage, checksum: str) -> dict[str, Any]:
-    objects = [
-        {
-            "category": one.category.name,
-            "keypoints": one.keypoints.round(3).tolist(),
-            "box": None if one.box is None else one.box.round(3).tolist(),
-            "polygons": [polygon.round(3).tolist() for polygon in one.polygons],
-            "scores": None if one.scores is None else one.scores.round(5).tolist(),
-        }
-        for one in image.objects
-    ]
+    objects = [object_record(one) for one in image.objects]
     return {"name": image.file_name, "sha256": checksum, "size": image.size, "objects": objects}
 
 
-def _object(record: Mapping[str, Any], categories: Mapping[str, Category]) -> LabelledObject:
+def object_record(one: LabelledObject) -> dict[str, Any]:
+    """An object as a line of a journal has it."""
+    return {
+        "category": one.category.name,
+        "keypoints": one.keypoints.round(3).tolist(),
+        "box": None if one.box is None else one.box.round(3).tolist(),
+        "polygons": [polygon.round(3).tolist() for polygon in one.polygons],
+        "scores": None if one.scores is None else one.scores.round(5).tolist(),
+    }
+
+
+def object_of(record: Mapping[str, Any], categories: Mapping[str, Category]) -> LabelledObject:
+    """The object of such a line."""
     keypoints = np.array(record["keypoints"], np.float64).reshape(-1, 3)
     polygons = tuple(np.array(polygon) for polygon in record["polygons"])
     category = categories[record["category"]]

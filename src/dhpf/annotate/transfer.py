@@ -121,7 +121,7 @@ class Annotator:
         points, confidence = moved(one.keypoints[:, :2])
         polygons = [moved(polygon) for polygon in one.polygons]
         grid = _grid(one)
-        box = _moved_box(one, grid, moved(grid)[0]) if one.box is not None and not polygons else None
+        box = moved_box(one, grid, moved(grid)[0]) if one.box is not None and not polygons else None
         sure = np.concatenate([confidence[one.shown], *(part[1] for part in polygons)])
         return Vote(
             points,
@@ -248,7 +248,7 @@ def _grid(one: LabelledObject) -> Floats:
     return np.column_stack([x.ravel(), y.ravel()])
 
 
-def _moved_box(one: LabelledObject, before: Floats, after: Floats) -> Floats | None:
+def moved_box(one: LabelledObject, before: Floats, after: Floats) -> Floats | None:
     """The box, stretched and shifted along each axis as its points were; None if they collapse."""
     if one.box is None or len(before) < 2:
         return None

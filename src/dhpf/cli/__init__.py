@@ -14,7 +14,7 @@ import typer
 
 from .. import __version__
 from ..errors import InputError
-from . import analyse, annotate, compare, data, evaluate, match, models, score, train, web
+from . import analyse, annotate, compare, convert, data, evaluate, match, models, score, train, web
 
 # How torch says it, and the system where a library does not fit
 NO_MEMORY = re.compile("out of memory|allocate memory|failed to map segment")
@@ -53,6 +53,7 @@ app = typer.Typer(
 app.command("match")(match.match)
 app.command("match-many")(match.match_many)
 app.command("annotate")(annotate.annotate)
+app.command("convert")(convert.convert)
 app.command("models")(models.models)
 app.command("ship")(models.ship)
 app.command("import-checkpoint")(models.import_checkpoint)

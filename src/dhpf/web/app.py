@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeAlias, cast
 
@@ -17,10 +18,15 @@ from ..errors import InputError
 from .guard import Guard, Hosts
 from .limits import BusyError, Limits
 from .models import Models
+from .review import Review
+from .review_routes import ReviewPage
 from .routes import Page
 
 STATIC = Path(__file__).parent / "static"
-FILES = {"/": "index.html"} | {f"/{name}": name for name in ("page.css", "page.js", "drawing.js", "icon.svg")}
+FILES = {"/": "index.html"} | {
+    f"/{name}": name for name in ("page.css", "page.js", "drawing.js", "dragging.js", "server.js", "icon.svg")
+}
+REVIEW_FILES = {"/review": "review.html", "/review.js": "review.js"}
 
 BUSY = "busy with other photos; try again in a few seconds"
 RETRY_SECONDS = 2
@@ -29,7 +35,11 @@ Handler: TypeAlias = Callable[[Request, Exception], Awaitable[Response]]
 
 
 def build_app(
-    models: Models, hosts: Hosts | None = None, limits: Limits | None = None, cookie: str = "dhpf"
+    models: Models,
+    hosts: Hosts | None = None,
+    limits: Limits | None = None,
+    cookie: str = "dhpf",
+    review: Review | None = None,
 ) -> ASGIApp:
     """Everything that is served.
 
@@ -44,10 +54,26 @@ def build_app(
     cookie
         The name of the session's cookie. Browsers share cookies between the ports of a machine, so two
         servers there need two names.
+    review
+        Annotations to be reviewed, for which there is a page of its own.
     """
-    page = Page(models, limits or Limits(), cookie)
+    page = Page(models, limits or Limits(), cookie, has_review=review is not None)
+    review_page = None if review is None else ReviewPage(review, page)
+    files = FILES | ({} if review is None else REVIEW_FILES)
+
+    @asynccontextmanager
+    async def running(app: Starlette) -> AsyncIterator[None]:
+        async with page.running(app):
+            yield
+        if review_page is not None:
+            review_page.close()
+
     app = Starlette(
-        routes=[*(_static(path, name) for path, name in FILES.items()), *page.routes()],
+        routes=[
+            *(_static(path, name) for path, name in files.items()),
+            *page.routes(),
+            *([] if review_page is None else review_page.routes()),
+        ],
         exception_handlers={
             InputError: _says(400),
             HTTPException: _refused,
@@ -55,7 +81,7 @@ def build_app(
             ClientDisconnect: _says(400),  # nobody will see it
             Exception: _says(500, "something went wrong here; the program's own output says what"),
         },
-        lifespan=page.running,
+        lifespan=running,
     )
     return Guard(app, hosts or Hosts())
 

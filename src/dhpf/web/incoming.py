@@ -5,17 +5,21 @@ from __future__ import annotations
 import asyncio
 import json
 import reprlib
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
+from ..annotate.photo_points import read_photo_points
 from ..errors import InputError
-from ..points import Points, check_points
+from ..points import NamedPoints, Points, check_points
 from .limits import Limits
 
 NAME_LENGTH = 80
+POINT_FILES = (".json", ".csv", ".xml")
 
 
 async def read_body(
@@ -69,6 +73,23 @@ def points_in(content: dict[str, Any], size: tuple[int, int], limits: Limits) ->
         if not (isinstance(point, list) and [type(value) in (int, float) for value in point] == [True, True]):
             raise InputError(f"point {number} is {reprlib.repr(point)}; wanted two finite numbers, x and y")
     return check_points(points, size)
+
+
+def points_of_file(content: bytes, name: str, photo: str) -> NamedPoints:
+    """The points of a file as ``dhpf match --points`` takes it, about a photo of that name.
+
+    The readers want a file: it is a temporary one, which is gone when this returns.
+    """
+    ending = Path(name).suffix.lower()
+    if ending not in POINT_FILES:
+        raise InputError(f"{name} is no file of points by its ending; wanted {', '.join(POINT_FILES)}")
+    with tempfile.TemporaryDirectory(prefix="dhpf-") as folder:
+        file = Path(folder) / f"points{ending}"
+        file.write_bytes(content)
+        try:
+            return read_photo_points(file, Path(photo))
+        except InputError as error:
+            raise InputError(str(error).replace(str(file), name)) from None
 
 
 def photo_name(request: Request) -> str:

@@ -14,6 +14,7 @@ class Limits:
 
     upload_bytes: int = 32 * 2**20  # a photo's file; read_image bounds its pixels
     json_bytes: int = 64 * 2**10  # everything else that is sent
+    points_bytes: int = 2**20  # a file of points
     head_seconds: float = 10.0  # for the next request on a connection, up to the end of its headers
     body_seconds: float = 60.0  # for sending what follows them, and for taking the answer
     points: int = 200

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import cache
 from typing import Any, cast
 
@@ -26,7 +27,7 @@ from ..match import Match
 from ..samples import PAIRS, sample_pair
 from ..viz.colours import SCALE
 from .addresses import client_at
-from .incoming import photo_name, points_in, read_body, read_json
+from .incoming import photo_name, points_in, points_of_file, read_body, read_json
 from .jobs import Jobs
 from .limits import Limits, Supply
 from .models import Models
@@ -40,8 +41,9 @@ THUMBNAIL_SIDE = 80  # pixels, twice what is shown, for fine screens
 class Page:
     """What the answers share."""
 
-    def __init__(self, models: Models, limits: Limits, cookie: str) -> None:
+    def __init__(self, models: Models, limits: Limits, cookie: str, has_review: bool = False) -> None:
         self.models = models
+        self.has_review = has_review
         self.limits = limits
         self.cookie = cookie
         self.jobs = Jobs(limits.jobs)
@@ -59,6 +61,8 @@ class Page:
             Route("/api/match", self.match, methods=["POST"]),
             Route("/api/match/{match}/suggestions", self.suggestions, methods=["GET"]),
             Route("/api/match/{match}/points", self.points, methods=["POST"]),
+            Route("/api/match/{match}/file", self.points_file, methods=["PUT"]),
+            Route("/api/match/{match}/reverse", self.reverse, methods=["POST"]),
             Route("/api/match/{match}/heat", self.heat, methods=["POST"]),
             Route("/api/match/{match}/warped", self.warped, methods=["GET"]),
             Route("/api/match/{match}/picture", self.picture, methods=["POST"]),
@@ -87,6 +91,7 @@ class Page:
             {
                 "models": self.models.described(),
                 "samples": list(PAIRS),
+                "review": self.has_review,
                 "limits": {"upload_bytes": self.limits.upload_bytes, "points": self.limits.points},
                 "scale": SCALE.tolist(),
                 "photos": _described(session.photos if session else {}),
@@ -100,7 +105,7 @@ class Page:
 
     async def take_photo(self, request: Request) -> Response:
         """The bytes of a photo's file -> its id and size."""
-        side, name, client = request.path_params["side"], photo_name(request), _client(request)
+        side, name, client = request.path_params["side"], photo_name(request), client_of(request)
         if side not in SIDES:
             raise HTTPException(404, "there are two photos: source and target")
         self.jobs.places.check(client)  # before the bytes come, which may take long and hold no place
@@ -117,7 +122,7 @@ class Page:
             photos = [prepare(path.name, read_image(path)) for path in paths]
             return dict(zip(SIDES, photos, strict=True))
 
-        return self._keep(request, await self.jobs.run(_client(request), work))
+        return self._keep(request, await self.jobs.run(client_of(request), work))
 
     async def photo(self, request: Request) -> Response:
         """A photo as it is shown."""
@@ -139,7 +144,7 @@ class Page:
             match = matcher.match(source.original, target.original)
             return Result.of(match, source, target, len(matcher.method.backbone.channels))
 
-        result = await self.jobs.run(_client(request), work)
+        result = await self.jobs.run(client_of(request), work)
         session.photos = dict(zip(SIDES, session.pair(ids), strict=True))  # perhaps swapped
         session.result = result
         self.sessions.sweep()
@@ -154,6 +159,46 @@ class Page:
         content = await read_json(request, self.limits)
         match = self._result(request).match
         return JSONResponse(match.to_dict(points_in(content, match.source.size, self.limits)))
+
+    async def points_file(self, request: Request) -> Response:
+        """The bytes of a file of points -> points of the source photo, and their names, if they have any."""
+        name, size = photo_name(request), self._result(request).match.source.size
+        photo = self._session(request).photos["source"].name
+        content = await read_body(request, self.limits.points_bytes, self.limits.body_seconds)
+        points, names = await asyncio.to_thread(points_of_file, content, name, photo)
+        points_in({"points": points}, size, self.limits)
+        return JSONResponse({"points": points, "names": names})
+
+    async def reverse(self, request: Request) -> Response:
+        """Points of the target photo -> where they lie on the source, and how sure that is."""
+        content = await read_json(request, self.limits)
+        session, id_ = self._session(request), request.path_params["match"]
+        points = points_in(content, session.match(id_).match.target.size, self.limits)
+
+        def work() -> Match:
+            known = session.match(id_)
+            if known.reverse is not None:  # another click was faster
+                return known.reverse
+            matcher, source, target = (
+                self.models.matcher(known.match.model),
+                known.match.target,
+                known.match.source,
+            )
+            return replace(
+                matcher.match(source, target, scores=False), source=source, target=target
+            )  # no copies
+
+        match = session.match(id_).reverse
+        if match is None:
+            match = await self.jobs.run(client_of(request), work)
+            session.result = replace(session.match(id_), reverse=match)
+            self.sessions.sweep()
+        landed = match.transfer(points).clip(-0.5, np.array(match.target.size) - 0.5)
+        found = {
+            "points": landed.round(3).tolist(),
+            "confidence": match.confidence_at(points).round(6).tolist(),
+        }
+        return JSONResponse(found)
 
     async def heat(self, request: Request) -> Response:
         """One point of the source photo -> how well each cell of the target fits it, and where these lie."""
@@ -193,7 +238,7 @@ class Page:
     async def _drawn(self, request: Request, kind: str, draw: Callable[[Result], Image.Image]) -> Response:
         """A picture of the match, which may be forgotten while this waits for its turn."""
         session, match = self._session(request), request.path_params["match"]
-        drawn = await self.jobs.run(_client(request), lambda: encoded(draw(session.match(match)), kind))
+        drawn = await self.jobs.run(client_of(request), lambda: encoded(draw(session.match(match)), kind))
         return Response(drawn, media_type=f"image/{kind.lower()}")
 
     def _keep(self, request: Request, photos: dict[Side, Photo]) -> Response:
@@ -201,7 +246,7 @@ class Page:
         key = request.cookies.get(self.cookie)
         session = self.sessions.find(key)
         if session is None:
-            key, session = self.sessions.start(_client(request))
+            key, session = self.sessions.start(client_of(request))
         session.put(photos)
         self.sessions.sweep()
         response = JSONResponse(_described(photos))
@@ -232,7 +277,8 @@ def _thumbnail(pair: str) -> bytes:
     return encoded(picture, "JPEG")
 
 
-def _client(request: Request) -> str:
+def client_of(request: Request) -> str:
+    """Who asks, for limits."""
     return client_at(request.client.host if request.client else "")
 
 

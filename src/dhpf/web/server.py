@@ -15,6 +15,7 @@ from .addresses import is_loopback
 
 if TYPE_CHECKING:
     from .guard import Hosts
+    from .review import Review
 
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 7860
 
@@ -28,6 +29,7 @@ def serve(
     device: str = "cpu",
     backbone: Path | None = None,
     allowed: Sequence[str] = (),
+    review: Callable[[], Review] | None = None,
     ready: Callable[[str], None] = print,
 ) -> None:
     """Serve the page until it is interrupted or terminated, which both raise ``KeyboardInterrupt``.
@@ -42,6 +44,8 @@ def serve(
         As for :func:`dhpf.load`; the backbone is that of the named models.
     allowed
         More names by which the page may be called, such as that of a proxy.
+    review
+        Opens annotations that are to be reviewed; the address is then that of their page.
     ready
         Called with the page's address, once it can be opened.
     """
@@ -55,12 +59,14 @@ def serve(
     with listen(host, port) as listener:  # before the models, which take a while
         from .models import Models
 
+        reviewed = None if review is None else review()
         offered = Models(models, size, device, backbone)
         for name in models or (offered.default,):
             offered.matcher(name)  # an unknown name or a bad file shows now, not in the browser
         bound = listener.getsockname()[1]
-        app = build_app(offered, hosts_for(host, allowed), cookie=f"dhpf-{bound}")
-        ready(f"http://{f'[{host}]' if ':' in host else host}:{bound}")
+        app = build_app(offered, hosts_for(host, allowed), cookie=f"dhpf-{bound}", review=reviewed)
+        where = f"http://{f'[{host}]' if ':' in host else host}:{bound}"
+        ready(where if review is None else f"{where}/review")
         before = signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
             build_server(app).run(sockets=[listener])

@@ -72,6 +72,7 @@ class Result:
     match: Match
     view: Match
     layer_count: int  # of the network, chosen or not
+    reverse: Match | None = None  # from the target to the source, once it was asked for
     id: str = field(default_factory=new_id)
 
     @classmethod
@@ -83,7 +84,8 @@ class Result:
     @property
     def nbytes(self) -> int:
         """Memory held beside the photos, each array counted once."""
-        values = (*vars(self.match).values(), *vars(self.view).values())
+        matches = [match for match in (self.match, self.view, self.reverse) if match is not None]
+        values = [value for match in matches for value in vars(match).values()]
         return sum({id(value): getattr(value, "nbytes", 0) for value in values}.values())
 
     def described(self) -> dict[str, Any]:

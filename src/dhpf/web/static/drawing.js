@@ -3,7 +3,7 @@
 export const $ = (selector) => document.querySelector(selector);
 const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
 export const spot = ([x, y]) => `${x.toFixed(1)}, ${y.toFixed(1)}`;
-export const view = () => $("input[name=view]:checked").value;
+export const view = () => $("input[name=view]:checked")?.value ?? "lines"; // the review has no views
 
 const UNKNOWN = [124, 123, 120];
 
@@ -38,7 +38,7 @@ function colour(strength) {
 export function useScale(given) {
   scale = given;
   const bar = $(".legend canvas");
-  paint(bar, bar.width, Array.from({ length: bar.width }, (_, x) => [...colour(x / (bar.width - 1)), 255]));
+  if (bar) paint(bar, bar.width, Array.from({ length: bar.width }, (_, x) => [...colour(x / (bar.width - 1)), 255]));
 }
 
 function paint(canvas, columns, colours) {
@@ -49,14 +49,24 @@ function paint(canvas, columns, colours) {
 
 // ---- points and lines
 
-function element(parent, name, attributes, text = "") {
+export function element(parent, name, attributes, text = "") {
   const made = document.createElementNS("http://www.w3.org/2000/svg", name);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
   made.textContent = text;
   return parent.appendChild(made);
 }
 
-export function draw({ photos, match, points, found, selected, cursor }) {
+// Where a point lies on the target: where the person put it, else where it was found; null while that is not known.
+export function endOf({ known, found, least }, index) {
+  const { target, confidence } = known[index];
+  if (target) return { point: target, confidence: confidence ?? 1, given: true, byHand: confidence === null, absent: false };
+  if (!found?.target_points[index]) return null;
+  const sure = found.confidence[index];
+  return { point: found.target_points[index], confidence: sure, given: false, byHand: false, absent: sure < least };
+}
+
+export function draw(state) {
+  const { photos, match, points, selected, cursor } = state;
   const overlay = $("#overlay");
   overlay.replaceChildren();
   if (view() === "flow" && match) return;
@@ -65,12 +75,10 @@ export function draw({ photos, match, points, found, selected, cursor }) {
     const [x, y] = onScreen(side, photos[side], point);
     return [x - left, y - top];
   };
-  const shown = points.map((point, i) => ({
-    i,
-    start: place("source", point),
-    end: found?.target_points[i] && place("target", found.target_points[i]),
-    strength: found?.confidence[i],
-  }));
+  const shown = points.map((point, i) => {
+    const end = endOf(state, i);
+    return { i, start: place("source", point), end: end && !end.absent && place("target", end.point), strength: end && !end.absent ? end.confidence : undefined };
+  });
   shown.sort((a, b) => (a.i === selected) - (b.i === selected) || (a.strength ?? 0) - (b.strength ?? 0)); // above others
   for (const { start: [x1, y1], end, strength } of shown) {
     if (view() !== "lines" || !end) continue;
@@ -87,7 +95,7 @@ export function draw({ photos, match, points, found, selected, cursor }) {
   }
 }
 
-function drawPoint(overlay, side, index, [x, y], strength, selected) {
+export function drawPoint(overlay, side, index, [x, y], strength, selected, label = index + 1) {
   const group = element(overlay, "g", { class: "point", "data-side": side, "data-index": index, transform: `translate(${x} ${y})` });
   if (view() === "heat" && side === "target") { // what lies under it is to be seen
     for (const [kind, r] of [["ring", 15], ["rim", 12.5]]) element(group, "circle", { class: `hollow ${kind}`, r });
@@ -99,7 +107,7 @@ function drawPoint(overlay, side, index, [x, y], strength, selected) {
   element(group, "circle", { class: "rim", r: radius + 1.5 });
   element(group, "circle", { r: radius - 0.5, fill: `rgb(${fill})` });
   const light = 0.3 * fill[0] + 0.59 * fill[1] + 0.11 * fill[2] > 125;
-  element(group, "text", { fill: light ? "#1c1c1a" : "#ffffff" }, index + 1);
+  element(group, "text", { fill: light ? "#1c1c1a" : "#ffffff" }, label);
 }
 
 // Scores of the target's cells; where these lie, as fractions of the photo.
@@ -115,15 +123,18 @@ export function drawHeat({ scores, corner, cell }) {
 
 // ---- the table of points and the layers
 
-export function showTable({ points, found, selected }, select, remove) {
+export function showTable(state, select, remove) {
+  const { points, selected, known } = state;
   const rows = points.map((point, i) => {
     const row = document.createElement("tr");
-    const known = found?.target_points[i];
+    const end = endOf(state, i);
+    const [place, sure] = !end ? ["...", "..."]
+      : [end.absent ? "absent" : spot(end.point), end.byHand ? "by hand" : end.confidence.toFixed(3)];
     row.classList.toggle("selected", view() === "heat" && i === selected);
-    for (const text of ["", spot(point), known ? spot(known) : "...", known ? found.confidence[i].toFixed(3) : "...", ""]) {
+    for (const text of ["", spot(point), place, sure, ""]) {
       row.insertCell().textContent = text;
     }
-    row.cells[0].append(button(i + 1, `Select point ${i + 1}`, () => select(i)));
+    row.cells[0].append(button(i + 1, `Select point ${i + 1}`, () => select(i)), known[i].name ? ` ${known[i].name}` : "");
     row.cells[4].append(button("×", `Remove point ${i + 1}`, () => remove(i)));
     return row;
   });
@@ -133,7 +144,7 @@ export function showTable({ points, found, selected }, select, remove) {
   rows[row]?.cells[cell].firstChild.focus();
 }
 
-function button(text, label, onclick) {
+export function button(text, label, onclick) {
   const made = Object.assign(document.createElement("button"), { textContent: text, onclick });
   made.setAttribute("aria-label", label);
   return made;

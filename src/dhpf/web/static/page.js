@@ -1,48 +1,28 @@
 // The page: what was chosen, and what the server said of it. All points are pixels of the original photos, x then y.
 
-import { $, draw, drawHeat, onScreen, pixelAt, showLayers, showTable, spot, useScale, view, within } from "./drawing.js";
+import { $, draw, drawHeat, endOf, onScreen, pixelAt, showLayers, showTable, spot, useScale, view, within } from "./drawing.js";
+import { dragging } from "./dragging.js";
+import { ask, guarded, post, save, say } from "./server.js";
 
-const PATIENCE = 5; // how often a busy server is asked again
 const NEAR = 12; // pixels of the screen: a click on a point that is there
 const STEP = 0.02; // of the photo, for an arrow key; with Shift a fifth of it
 const SIDES = ["source", "target"];
+const MOVES = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
 let setup = { models: [], limits: { upload_bytes: Infinity, points: Infinity } };
 const state = {
   photos: {}, // of each side {id, name, width, height}
   match: null, // {match: its id, model, layers, layer_probability, layer_count}
   points: [], // on the source
+  known: [], // what the person said of each: {name}, and {target, confidence} of a match that was not found but given
+  least: 0, // matches of lower confidence are absent
   found: null, // what the server says of these points
   selected: -1, // the point of the heat map
   cursor: null, // of the keyboard, on the source
 };
 let asked = 0; // counts what is asked, so that a late answer does not replace a newer one
 
-// ---- talking to the server
-
-async function ask(path, options = {}) {
-  for (let attempt = 0; ; attempt++) {
-    const answer = await fetch(path, options).catch(() => { throw new Error("The server does not answer; is it still running?"); });
-    if (answer.ok) return answer;
-    const { error } = await answer.json().catch(() => ({ error: `the server answered ${answer.status}` }));
-    if (answer.status !== 503 || attempt === PATIENCE) throw new Error(`${error}.`);
-    say("The server is busy with other photos; waiting for it.");
-    await new Promise((resolve) => setTimeout(resolve, 1000 * Number(answer.headers.get("Retry-After") ?? 2)));
-  }
-}
-
-const post = (path, content) => ask(path, { method: "POST", body: JSON.stringify(content) });
 const about = (what) => `/api/match/${state.match.match}/${what}`;
-
-function say(text, bad = false) {
-  $("#message").textContent = text;
-  $("#message").classList.toggle("bad", bad);
-}
-
-// Run something that may fail; what it throws is a sentence for the person.
-const guarded = (work) => async (...given) => {
-  try { await work(...given); } catch (error) { say(error.message, true); }
-};
 
 async function working(work) {
   $("#target .photo").classList.add("working");
@@ -67,12 +47,14 @@ const chooseSample = guarded(async (pair) => {
 
 const swap = guarded(async () => {
   const { source, target } = state.photos;
-  await usePhotos({ source: target, target: source }, state.found?.target_points.map((point) => within(target, point)));
+  const pairs = state.points.map((point, i) => ({ point, end: endOf(state, i), name: state.known[i].name })).filter(({ end }) => end);
+  const known = pairs.map(({ point, end, name }) => ({ name, ...(end.given && { target: point, confidence: end.confidence }) }));
+  await usePhotos({ source: target, target: source }, pairs.map(({ end }) => within(target, end.point)), null, known);
 });
 
-async function usePhotos(given, points = [], match = null) {
+async function usePhotos(given, points = [], match = null, known = points.map(() => ({}))) {
   Object.assign(state.photos, given);
-  Object.assign(state, { match: null, points, found: null, selected: points.length - 1, cursor: null });
+  Object.assign(state, { match: null, points, known, found: null, selected: points.length - 1, cursor: null });
   for (const [side, { id, name, width, height }] of Object.entries(given)) {
     $(`#${side} .name`).textContent = `${name}, ${width} × ${height}`;
     $(`#${side} .photo`).style.setProperty("--shape", width / height);
@@ -114,28 +96,57 @@ async function update() {
   await show();
 }
 
-const addPoint = guarded(async (point) => {
+function checkRoom() {
+  if (state.points.length >= setup.limits.points) throw new Error(`That is enough: at most ${setup.limits.points} points.`);
+}
+
+const addPoint = guarded(async (point, known = {}) => {
   if (!state.match) return;
+  checkRoom();
   const count = state.points.length + 1;
-  if (count > setup.limits.points) throw new Error(`That is enough: at most ${setup.limits.points} points.`);
   state.points.push(point);
+  state.known.push(known);
   state.selected = count - 1;
   await update();
-  const { target_points: ends, confidence } = state.found ?? {};
-  if (ends?.length !== count) return;
-  say(`Point ${count}: ${spot(point)} lies at ${spot(ends[count - 1])} on the target, confidence ${confidence[count - 1].toFixed(3)}.`);
+  const end = endOf(state, count - 1);
+  if (state.points.length !== count || !end) return;
+  say(`Point ${count}: ${spot(point)} lies at ${spot(end.point)} on the target, confidence ${end.confidence.toFixed(3)}${end.absent ? ": absent" : ""}.`);
+});
+
+// A click on the target: where does that lie on the source?
+const addReverse = guarded(async (end) => {
+  if (!state.match) return;
+  checkRoom();
+  const match = state.match.match;
+  say("Looking for that point on the source ...");
+  const { points, confidence } = await working(async () => (await post(about("reverse"), { points: [end] })).json());
+  if (state.match?.match === match) await addPoint(points[0], { target: end, confidence: confidence[0] });
+});
+
+// A match is put where it belongs.
+const correct = guarded(async (index, target) => {
+  Object.assign(state.known[index], { target, confidence: null });
+  say(`Point ${index + 1} is corrected: it lies at ${spot(target)} on the target.`);
+  await show();
+});
+
+const loadPoints = guarded(async (file) => {
+  if (!state.match) throw new Error("Choose two photos first: the points are those of the source.");
+  const answer = await ask(`${about("file")}?name=${encodeURIComponent(file.name)}`, { method: "PUT", body: file });
+  const { points, names } = await answer.json();
+  await usePoints(points, `${points.length} points from ${file.name}.`, points.map((_, i) => (names ? { name: names[i] } : {})));
 });
 
 const removePoint = guarded(async (index) => {
   const { points, found } = state;
-  for (const list of [points, found?.target_points, found?.confidence]) list?.splice(index, 1);
+  for (const list of [points, state.known, found?.target_points, found?.confidence]) list?.splice(index, 1);
   state.selected = points.length - 1;
   say(points.length ? `Removed; ${points.length} left.` : "No points left.");
   await update();
 });
 
-const usePoints = guarded(async (points, sentence) => {
-  Object.assign(state, { points, found: null, selected: Math.min(0, points.length - 1) });
+const usePoints = guarded(async (points, sentence, known = points.map(() => ({}))) => {
+  Object.assign(state, { points, known, found: null, selected: Math.min(0, points.length - 1) });
   say(sentence);
   await update();
 });
@@ -160,10 +171,11 @@ async function show() {
   $("#forget").disabled = !photos.source && !photos.target;
   $("#matches").hidden = !points.length;
   $("#layers").hidden = !match?.layers;
+  $("#least + output").textContent = state.least.toFixed(2);
   draw(state);
   showTable(state, select, removePoint);
   if (!match) return;
-  sessionStorage.setItem("shown", JSON.stringify({ of: match.match, points, shape })); // for when the page is loaded again
+  sessionStorage.setItem("shown", JSON.stringify({ of: match.match, points, known: state.known, least: state.least, shape })); // for when the page is loaded again
   if (shape === "warp") await showPicture($("#warped"), "warped", () => ask(about("warped")));
   if (shape === "flow") await showPicture($("#whole img"), "flow", () => post(about("picture"), { view: "flow" }));
   if (shape === "heat" && selected >= 0) await showHeat();
@@ -195,21 +207,26 @@ const showHeat = () => once($("#heat"), JSON.stringify([state.match.match, state
 
 // ---- downloads
 
-function save(blob, name) {
-  const link = Object.assign(document.createElement("a"), { href: URL.createObjectURL(blob), download: name });
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
-}
-
 const savePicture = guarded(async () => {
   const shape = view();
   if (shape === "heat" && state.selected < 0) throw new Error("Click a point first: a heat map is of one point.");
-  const points = shape === "heat" ? [state.points[state.selected]] : state.points;
+  const points = shape === "heat" ? [state.points[state.selected]] : state.points.filter((_, i) => !endOf(state, i)?.absent);
   const answer = await working(() => post(about("picture"), { view: shape, points }));
   save(await answer.blob(), `dhpf-${shape}.png`);
+  if (state.known.some(({ target }) => target)) say("Saved. The picture shows corrected points where the model puts them; the JSON has them corrected.");
 });
 
-const saveNumbers = guarded(async () => save(await (await post(about("points"), { points: state.points })).blob(), "dhpf-match.json"));
+// What the server says, with what the person said: a match that is absent has no place.
+const saveNumbers = guarded(async () => {
+  const found = await (await post(about("points"), { points: state.points })).json();
+  const ends = state.points.map((_, i) => endOf({ ...state, found }, i));
+  found.target_points = ends.map(({ point, absent }) => (absent ? null : point));
+  found.confidence = ends.map(({ confidence }) => confidence);
+  if (state.least) found.min_confidence = state.least;
+  if (ends.some(({ given }) => given)) found.given = ends.map(({ given }) => given);
+  if (state.known.some(({ name }) => name)) found.names = state.known.map(({ name }, i) => name ?? `${i + 1}`);
+  save(new Blob([JSON.stringify(found)], { type: "application/json" }), "dhpf-match.json");
+});
 
 // ---- what the person does
 
@@ -225,18 +242,27 @@ function place(event) {
 
 function press(event) {
   const { photos: { source }, points } = state;
-  const moves = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
-  if (!source || ![...Object.keys(moves), "Enter", "Delete", "Backspace"].includes(event.key)) return;
+  if (!source || ![...Object.keys(MOVES), "Enter", "Delete", "Backspace"].includes(event.key)) return;
   event.preventDefault();
   const [x, y] = state.cursor ?? middle(source);
-  if (event.key in moves) {
+  if (event.key in MOVES) {
     const step = event.shiftKey ? STEP / 5 : STEP;
-    const [right, down] = moves[event.key];
+    const [right, down] = MOVES[event.key];
     state.cursor = within(source, [x + right * step * source.width, y + down * step * source.height]);
     say(`Cursor at ${spot(state.cursor)}.`);
     draw(state);
   } else if (event.key === "Enter") addPoint([x, y]);
   else if (points.length) removePoint(points.length - 1);
+}
+
+// On the target, arrow keys move the match of the selected point.
+function pressTarget(event) {
+  const { photos: { target }, selected } = state;
+  const [move, end] = [MOVES[event.key], selected >= 0 && endOf(state, selected)];
+  if (!move || !end) return;
+  event.preventDefault();
+  const step = event.shiftKey ? STEP / 5 : STEP;
+  correct(selected, within(target, [end.point[0] + move[0] * step * target.width, end.point[1] + move[1] * step * target.height]));
 }
 
 const middle = ({ width, height }) => [(width - 1) / 2, (height - 1) / 2];
@@ -266,6 +292,25 @@ function listen() {
     draw(state);
   };
   source.onblur = () => draw(state);
+  const target = $("#target .photo");
+  dragging(target, () => state.points.map((_, i) => {
+    const end = endOf(state, i);
+    return end && !end.absent && (view() !== "heat" || i === state.selected) ? onScreen("target", state.photos.target, end.point) : null;
+  }), {
+    grab: select,
+    move: (index, event) => {
+      Object.assign(state.known[index], { target: pixelAt("target", state.photos.target, event), confidence: null });
+      draw(state);
+    },
+    drop: (index, event) => correct(index, pixelAt("target", state.photos.target, event)),
+  });
+  target.onclick = (event) => addReverse(pixelAt("target", state.photos.target, event));
+  target.onkeydown = pressTarget;
+  $("#load").onchange = () => { const [file] = $("#load").files; if (file) loadPoints(file); $("#load").value = ""; };
+  $("#least").oninput = guarded(async () => {
+    state.least = Number($("#least").value);
+    await show();
+  });
   $("#model").onchange = guarded(async () => { if (SIDES.every((side) => state.photos[side])) await matchPhotos(); });
   $("#views").onchange = guarded(show);
   $("#slider input").oninput = (event) => $("#stage").style.setProperty("--split", `${event.target.value}%`);
@@ -295,11 +340,15 @@ const start = guarded(async () => {
     $("#samples").append(button);
   }
   const { photos, match } = setup; // of before the page was loaded again
-  const { of, points, shape } = JSON.parse(sessionStorage.getItem("shown") ?? "{}");
+  $("#review").hidden = !setup.review;
+  const { of, points, known, least, shape } = JSON.parse(sessionStorage.getItem("shown") ?? "{}");
   const same = match && of === match.match;
   if (match) $("#model").value = match.model;
-  if (same) $(`input[value=${shape}]`).checked = true;
-  if (photos.source || photos.target) await usePhotos(photos, same ? points : [], match);
+  if (same) {
+    $(`input[value=${shape}]`).checked = true;
+    $("#least").value = state.least = least;
+  }
+  if (photos.source || photos.target) await usePhotos(photos, same ? points : [], match, same ? known : []);
 });
 
 start();
