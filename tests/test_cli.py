@@ -31,6 +31,8 @@ from tests.test_heads import published
 
 Command = Callable[..., Ran]
 
+SMALL = ("--model", "hpf-resnet50", "--size", "64")  # of programs of their own: quick, and without notes
+
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -343,7 +345,7 @@ def test_a_full_disc_leaves_nothing(folder: Path) -> None:
     before = contents(folder)
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))"
     quiet = "import sys; sys.dont_write_bytecode = True"
-    options = ["match", "a.png", "b.png", "--size", "64", "--json", "m.json", "--out", "m.png"]
+    options = ["match", "a.png", "b.png", *SMALL, "--json", "m.json", "--out", "m.png"]
     ended = run_program(*options, before=f"{limit}; {quiet}")
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr == "dhpf: error: cannot write m.png: File too large\n"
@@ -355,15 +357,18 @@ def test_out_of_memory(folder: Path) -> None:
     limit = """
 import resource, dhpf.matcher
 load = dhpf.matcher.load
-def load_and_limit(*arguments):
-    loaded = load(*arguments)
+def load_and_limit(*arguments, **options):
+    loaded = load(*arguments, **options)
     size = next(line for line in open("/proc/self/status") if line.startswith("VmSize")).split()[1]
     resource.setrlimit(resource.RLIMIT_AS, (int(size) * 1024 + 50 * 2**20,) * 2)
     return loaded
 dhpf.matcher.load = load_and_limit
 """
     before = contents(folder)
-    ended = run_program("match", "a.png", "b.png", "--size", "1024", "--json", "m.json", before=limit)
+    ended = run_program(
+        *("match", "a.png", "b.png", "--model", "hpf-resnet50", "--size", "1024", "--json", "m.json"),
+        before=limit,
+    )
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr.startswith("dhpf: error: out of memory; ")
     assert ended.stderr.count("\n") == 1
@@ -401,7 +406,7 @@ def fsync(_):
 os.fsync = fsync
 """
     before = contents(folder)
-    options = ["match", "a.png", "b.png", "--size", "64", "--json", "m.json", "--flow", "m.npz"]
+    options = ["match", "a.png", "b.png", *SMALL, "--json", "m.json", "--flow", "m.npz"]
     for number, code, said in (
         (signal.SIGINT, 130, "dhpf: error: interrupted\n"),
         (signal.SIGTERM, 143, ""),
@@ -420,7 +425,7 @@ os.fsync = fsync
 def test_names_that_are_no_text(folder: Path) -> None:
     odd = folder / "photo\udcff.png"
     odd.write_bytes(Path("a.png").read_bytes())
-    ended = run_program("match", str(odd), "b.png", "--size", "64", "--json", "m.json")
+    ended = run_program("match", str(odd), "b.png", *SMALL, "--json", "m.json")
     assert (ended.returncode, ended.stderr) == (0, "")
     assert "photo\\udcff.png" in ended.stdout
 
@@ -438,7 +443,7 @@ def closed_by_its_reader() -> int:
         (lambda: os.open("/dev/full", os.O_WRONLY), "No space left on device"),
     ],
 )
-@pytest.mark.parametrize("arguments", ["models", "--help", "match a.png b.png --size 64 --json -"])
+@pytest.mark.parametrize("arguments", ["models", "--help", f"match a.png b.png {' '.join(SMALL)} --json -"])
 def test_standard_output_that_fails(
     folder: Path, arguments: str, stdout: Callable[[], int], complaint: str
 ) -> None:
@@ -467,7 +472,7 @@ def test_closed_streams(folder: Path) -> None:
 def test_pictures_that_a_format_cannot_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     """Said by name; whatever else an encoder says is a bug, and goes on as it is."""
     wide = SimpleNamespace(
-        to_dict=lambda points: {}, warp=lambda points: Image.new("RGB", (16384, 8)), model="m"
+        to_dict=lambda points, least: {}, warp=lambda points: Image.new("RGB", (16384, 8)), model="m"
     )
     for name, complaint in (
         ("w.webp", "16384 x 8 pixels, WEBP has at most 16383 a side; use .png"),
@@ -492,6 +497,6 @@ def test_pictures_that_a_format_cannot_hold(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_json_never_holds_nan() -> None:
-    found = SimpleNamespace(to_dict=lambda points: {"confidence": [float("nan")]}, model="odd")
+    found = SimpleNamespace(to_dict=lambda points, least: {"confidence": [float("nan")]}, model="odd")
     with pytest.raises(dhpf.InputError, match=r"odd found NaN or infinity"):
         Outputs(json=Path("m.json")).render(found, None)

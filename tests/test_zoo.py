@@ -348,12 +348,15 @@ def test_the_command_lists_every_card(command: Command, monkeypatch: pytest.Monk
         layers = one.config.get("layers")
         assert f"  what      {one.summary}\n" in part
         assert f"  method    {one.method}\n" in part
+        if one.method == "nearest":
+            layers = [-1]  # the last
         fixed = "chosen for each pair" if layers is None else f"{', '.join(map(str, layers))}, for every pair"
         assert f"  layers    {fixed}\n" in part
-        assert "  input     240 x 240 pixels" in part
+        side = 448 if one.backbone == "dinov2-vits14" else 240
+        assert f"  input     {side} x {side} pixels" in part
     how = models()[DEFAULT_MODEL].training
     assert how is not None
-    assert f"  trained   {how.data}; recipe {how.recipe}, commit {how.commit}, 0.9 hours\n" in ran.out
+    assert f"  trained   {how.data}; recipe {how.recipe}, commit {how.commit}, 0.4 hours\n" in ran.out
 
 
 def test_the_command_shows_figures_and_square_brackets(
