@@ -16,6 +16,7 @@ def main() -> None:
     match = dhpf.load().match(dhpf.sample("cheetah"), dhpf.sample("cheetah_cub"))
     pictures = {
         "lines": match.draw(),
+        "points": match.draw(style="points"),
         "truth": match.draw(POINTS, "truth", truth=TRUTH),
         "warp": match.draw(style="warp"),
         "flow": match.draw(style="flow"),

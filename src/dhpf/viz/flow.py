@@ -55,12 +55,13 @@ def faded(picture: NDArray[np.uint8], confidence: NDArray[np.float64], paper: in
 
 
 def _displacements(match: Match) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Flow (rows, columns, 2), in pixels of the images, and confidence at the pixels of the drawing."""
+    """Flow (rows, columns, 2), in pixels of the images, and how sure it is of an object there, at the pixels of the
+    drawing."""
     width, height = drawing_size(match.source.size)
     pixels = np.stack(np.meshgrid(np.arange(width), np.arange(height)), axis=-1).reshape(-1, 2)
     points = resize_points(pixels.astype(np.float64), (width, height), match.source.size)
     flow = (match.transfer(points) - points).reshape(height, width, 2)
-    return flow, match.confidence_at(points).reshape(height, width)
+    return flow, (match.confidence_at(points) * match.on_objects(points)).reshape(height, width)
 
 
 def _wheel(diameter: int, height: int) -> Image.Image:

@@ -76,10 +76,11 @@ def _warped(match: Match, points: Points) -> tuple[NDArray[np.uint8], NDArray[np
 
 
 def _confidence(match: Match, points: Points) -> NDArray[np.float64]:
-    """Of what lies at each pixel of the target: (H', W')."""
+    """Of what lies at each pixel of the target, on objects: (H', W')."""
     origin = _origins(match, points).reshape(-1, 2)
     inside = origin.clip(-0.5, np.array(match.source.size) - 0.5)
-    lattice = Image.fromarray(match.confidence_at(inside).reshape(LATTICE, LATTICE).astype(np.float32))
+    sure = match.confidence_at(inside) * match.on_objects(inside)
+    lattice = Image.fromarray(sure.reshape(LATTICE, LATTICE).astype(np.float32))
     return np.asarray(lattice.resize(match.target.size, Image.Resampling.BILINEAR), np.float64)
 
 
