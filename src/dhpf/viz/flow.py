@@ -55,8 +55,8 @@ def faded(picture: NDArray[np.uint8], confidence: NDArray[np.float64], paper: in
 
 
 def _displacements(match: Match) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Flow (rows, columns, 2), in pixels of the images, and how sure it is of an object there, at the pixels of the
-    drawing."""
+    """At the pixels of the drawing: flow (rows, columns, 2), in pixels of the images, and how sure the model
+    is of it and of an object there."""
     width, height = drawing_size(match.source.size)
     pixels = np.stack(np.meshgrid(np.arange(width), np.arange(height)), axis=-1).reshape(-1, 2)
     points = resize_points(pixels.astype(np.float64), (width, height), match.source.size)
