@@ -50,6 +50,7 @@ def score(
     ] = None,
 ) -> None:
     """Score a predictions file under a protocol."""
+    from ..data.registry import lists_in
     from ..evaluate import tables
     from ..evaluate.gallery import image_files
     from ..evaluate.leakage import read_training_list
@@ -59,8 +60,8 @@ def score(
     from ..evaluate.score import score_predictions
 
     loaded = Predictions.load(predictions)
-    images = () if root is None else image_files(loaded, root)
-    check_outputs((json, csv, markdown, html), chain((predictions, train_list), images))
+    there = () if root is None else chain(image_files(loaded, root), lists_in(loaded.dataset, root))
+    check_outputs((json, csv, markdown, html), chain((predictions, train_list), there))
     found = score_predictions(
         loaded,
         protocol_for(loaded.dataset, protocol, change),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, unknown
 
@@ -150,9 +150,20 @@ def open_dataset(name: str, root: str | Path, split: str = "test") -> PairDatase
         ``trn``, ``val`` or ``test``; PF-WILLOW and Caltech-101 have ``test`` alone, COCO keypoints files
         those of `splits_in`.
     """
-    module, loader = find_dataset(name).loader.split(":")
-    dataset: PairDataset = getattr(import_module(f".{module}", __package__), loader)(root, split)
+    dataset: PairDataset = _loader(name)(root, split)
     return dataset
+
+
+def lists_in(name: str, root: Path) -> Iterator[Path]:
+    """The lists and annotations of a data set in its folder: no output may replace them."""
+    if name in DATASETS:
+        for pattern in _loader(name).reads:
+            yield from root.glob(pattern)
+
+
+def _loader(name: str) -> Any:
+    module, loader = find_dataset(name).loader.split(":")
+    return getattr(import_module(f".{module}", __package__), loader)
 
 
 def splits_in(info: DatasetInfo, root: Path) -> tuple[str, ...]:
