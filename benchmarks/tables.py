@@ -31,20 +31,29 @@ def result(name: str) -> dict[str, Any] | None:
     return found
 
 
+def shown() -> list[str]:
+    """The models that anything was measured of."""
+    return [model for model in SHOWN if [*RESULTS.glob(f"*_{model}.json")]]
+
+
 def short_table() -> str:
     """One figure a data set, for the README."""
-    rows = ["| Model | PF-PASCAL, leak-free | PF-WILLOW | SPair-71k, held out | Layers | Seconds | Memory |"]
-    rows.append("|---|---|---|---|---|---|---|")
     costs = result("model_times") or {}
-    for model in SHOWN:
+    titles = ["Model", "PF-PASCAL, leak-free", "PF-WILLOW", "SPair-71k, held out", "Layers"]
+    titles += ["Seconds", "Memory"] if costs else []
+    rows = [f"| {' | '.join(titles)} |", "|" + "---|" * len(titles)]
+    for model in shown():
         pascal, willow, spair = (result(f"{d}_{model}") for d in ("pf-pascal", "pf-willow", "spair-71k"))
         clean = None if pascal is None else _clean(pascal, model)
         cells = [_at(clean), _at(willow), _at(spair)]
         layers = (pascal or {}).get("average_layers")
         name = f"`{model}`" + (", the default" if model == DEFAULT_MODEL else "")
         cells.append("" if layers is None else f"{layers:.1f}")
-        cost = costs.get(model)
-        cells += ["", ""] if cost is None else [f"{cost['new_photos']:.2f}", f"{cost['peak_memory_mb']} MB"]
+        if costs:
+            cost = costs.get(model)
+            cells += (
+                ["", ""] if cost is None else [f"{cost['new_photos']:.2f}", f"{cost['peak_memory_mb']} MB"]
+            )
         rows.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(rows)
 
@@ -59,7 +68,7 @@ def long_table() -> str:
         "SPair-71k, held out": "spair-71k_{}",
     }
     rows = [f"| Model | {' | '.join(kinds)} | Leak-free PF-PASCAL |", "|" + "---|" * (len(kinds) + 2)]
-    for model in SHOWN:
+    for model in shown():
         cells = []
         for pattern in kinds.values():
             name = pattern.format(model)
