@@ -151,7 +151,7 @@ def test_a_head_of_another_kind_to_begin_with(finished: Finished, small: MakeCon
     config = small(model={"start": start}, head={"gating": "sigmoid"})
     with pytest.raises(InputError, match=r"last\.safetensors does not fit these settings of the head"):
         train(config, tmp_path / "run", features=features)
-    config = small(model={"start": start, "backbone": "resnet50-torchvision"})
+    config = small(model={"start": start, "backbone": "resnet50"})
     with pytest.raises(
         InputError, match=r"a head of another kind \(dhpf, resnet50-msra\); wanted .*model\.start="
     ):

@@ -270,7 +270,7 @@ def test_a_subset_hands_out_what_the_data_set_hands_out(root, tmp_path):
         ({"train": ("spair-71k/trn",)}, "no folder .*SPair-71k for spair-71k/trn.*data.root"),
         ({"train": ("folder:/no/such",)}, "no such folder of photos: /no/such"),
         ({"train": ("pf-pascal/trn",)}, "trn_pairs.csv"),
-        ({"train": ("pf-pascal/test",)}, "no pair that is not excluded by data.exclude"),
+        ({"train": ("pf-pascal/test",)}, "data.exclude_images leave no pair of pf-pascal"),
         ({"holdout": 0.9}, "nothing of pf-pascal/val is left to train on"),
         ({"holdout": 0.0}, "no pair to validate on: raise data.holdout"),
         ({"validate": ("pf-pascal/test",)}, "data.validate: pf-pascal/test has no pair"),
@@ -351,7 +351,7 @@ def test_a_coco_file_below_the_folder_of_data_sets_and_excluded(root, tmp_path):
     )
     tested = frozenset(("0", "1"))
     assert tested not in pairs(sources.train[1:]) and len(photos(sources.train[1:])) == 3
-    with pytest.raises(InputError, match="no pair that is not excluded"):
+    with pytest.raises(InputError, match="leave no pair of coco:cats"):
         opened(both, train=("coco:cats/test.json",), exclude=("coco:cats/test.json",))
 
 
