@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import resource
 import tracemalloc
 import zipfile
 from pathlib import Path
@@ -80,12 +79,9 @@ def test_a_directory_that_promises_too_little(tmp_path: Path) -> None:
 
 
 def test_a_header_that_promises_too_much(tmp_path: Path) -> None:
-    """NumPy reserves addresses for it, and finds the end of the file before it fills any memory."""
-    path = write_zip(tmp_path / "bomb.npz", npy((10**9, 10), data=bytes(80)))
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises(InputError, match="an array in it cannot be read"):
-        read_arrays(path)
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < FEW_BYTES / 2**10
+    refused(
+        write_zip(tmp_path / "bomb.npz", npy((10**9, 10), data=bytes(80))), "an array in it cannot be read"
+    )
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])

@@ -20,6 +20,7 @@ from ..errors import InputError
 
 MOST_BYTES = 2**30  # of all arrays of a file together
 LARGEST = 1e9  # number in an array: products of such do not overflow
+EPOCH = (1980, 1, 1, 0, 0, 0)  # the date of every zip member: the earliest that zip can hold
 COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # Python inflates the others without a bound
 ENCRYPTED = 0x1  # flag of a zip member
 
@@ -46,9 +47,15 @@ class ArrayLayout(NamedTuple):
 
 
 def pack_arrays(arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """An .npz file of the arrays; NumPy does not write the time of day."""
+    """An .npz file of the arrays, without the time of day."""
     content = io.BytesIO()
-    np.savez_compressed(content, allow_pickle=False, **arrays)
+    with zipfile.ZipFile(content, "w") as archive:
+        for name, array in arrays.items():
+            member = io.BytesIO()
+            np.lib.format.write_array(member, array, allow_pickle=False)
+            info = zipfile.ZipInfo(f"{name}.npy", date_time=EPOCH)
+            info.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(info, member.getvalue())
     return content.getvalue()
 
 
@@ -63,10 +70,7 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
                     f"{path}: not an .npz file; wanted: predictions as `dhpf predict` writes them"
                 )
             with zipfile.ZipFile(stream) as archive:
-                _check_members(archive.infolist())
-            stream.seek(0)
-            with np.load(stream, allow_pickle=False) as arrays:
-                return dict(arrays)
+                return _arrays(archive)
     except InputError:
         raise
     except FileNotFoundError:
@@ -89,14 +93,30 @@ def has_array(path: Path, name: str) -> bool:
         return False
 
 
-def _check_members(members: list[zipfile.ZipInfo]) -> None:
-    """Raise before anything is inflated that takes too much memory, or nobody knows how much."""
+def _arrays(archive: zipfile.ZipFile) -> dict[str, NDArray[Any]]:
+    members, arrays = archive.infolist(), {}
     total = sum(member.file_size for member in members)
     if total > MOST_BYTES:
         raise ValueError(f"it takes {total:,} bytes; at most {MOST_BYTES:,} are read")
     for member in members:
         if member.flag_bits & ENCRYPTED or member.compress_type not in COMPRESSIONS:
             raise ValueError(f"{member.filename} is encrypted, or compressed in a way that is not read")
+        with archive.open(member) as stream:
+            content = stream.read(member.file_size)  # no more than was promised
+        arrays[member.filename.removesuffix(".npy")] = _array(content)
+    return arrays
+
+
+def _array(content: bytes) -> NDArray[Any]:
+    """As ``np.load``, which would take whatever memory the header names."""
+    header = io.BytesIO(content)
+    first = np.lib.format.read_magic(header) == (1, 0)
+    read = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
+    shape, by_column, dtype = read(header)
+    if dtype.hasobject:
+        raise ValueError("it holds Python objects")
+    array: NDArray[Any] = np.frombuffer(content, dtype, offset=header.tell())
+    return array.reshape(shape, order="F" if by_column else "C")
 
 
 def fit(given: Mapping[str, Any], layout: Mapping[str, ArrayLayout]) -> dict[str, Any]:
