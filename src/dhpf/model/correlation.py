@@ -138,22 +138,25 @@ class Correlation:
 
     def products(self, cells: Tensor) -> Tensor:
         """Inner products of some source hyperpixels (K,) with all target ones: (K, N')."""
-        if self.base is None:
-            total = self.norm_a.new_zeros(len(cells), self.grid_b.cells)
-        else:
+        total: Tensor | None = None
+        if self.base is not None:
             a, b = self.base.flat
             total = a.index_select(0, cells) @ b.T
         for number, level in enumerate(self.coarse):
             small, small_b = level.shapes
-            at = corners(cells, small, self.grid_a, total.dtype)
+            at = corners(cells, small, self.grid_a, self.norm_a.dtype)
             # Few cells: read their features, then multiply. Many: multiply at the small size, then read.
             few = len(cells) < small[0] * small[1] // 2
             a, b = level.flat
             rows = at.read(a) @ b.T if few else at.read(self._products[number])
             if small_b == self.grid_b.shape:
-                total = total + rows
+                total = rows if total is None else total + rows
             else:
+                if total is None:
+                    total = rows.new_zeros(len(cells), self.grid_b.cells)
                 total = add_resized(total, rows.view(len(cells), *small_b), *self._to_grid_b(small_b))
+        if total is None:
+            raise ValueError("no block to correlate")
         return total
 
     def rows(self, cells: Tensor) -> Tensor:

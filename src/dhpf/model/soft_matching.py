@@ -64,13 +64,15 @@ class SoftScores:
     @torch.no_grad()
     def rows(self, cells: Tensor) -> Tensor:
         """Of some source cells (K,) with all target cells: (K, N')."""
-        score = 2 * similarities(self.correlation, cells, self.matching.temperature) - self.columns
-        if self.votes is None:
-            return score
-        every = torch.arange(self.small.cells, device=cells.device)
-        heard = self.votes.of_cells(every) / self.votes.table.max().clamp_min(1e-30)  # (M, N')
-        prior = self.matching.vote_power * heard.clamp_min(LEAST_VOTE).log()
-        return score + corners(cells, self.small.shape, self.correlation.grid_a, prior.dtype).read(prior)
+        score = self.correlation.products(cells)  # the largest matrix here: each pass over it counts
+        added = -self.columns
+        if self.votes is not None:
+            every = torch.arange(self.small.cells, device=cells.device)
+            heard = self.votes.of_cells(every) / self.votes.table.max().clamp_min(1e-30)  # (M, N')
+            prior = self.matching.vote_power * heard.clamp_min(LEAST_VOTE).log() - self.columns
+            added = corners(cells, self.small.shape, self.correlation.grid_a, prior.dtype).read(prior)
+        score *= 2 / (self.correlation.norm_b * self.matching.temperature)
+        return score.div_(self.correlation.norm_a[cells, None]).add_(added)
 
     @torch.no_grad()
     def of_cells(self, cells: Tensor) -> Tensor:
@@ -115,13 +117,12 @@ def kernel_soft_argmax(scores: Tensor, grid: Grid, sigma: float) -> tuple[Tensor
     much of all probability that is.
     """
     best = scores.argmax(1)
-    total = scores.logsumexp(1, keepdim=True)
     rows, columns, kernel = _window(sigma, scores.dtype, scores.device)  # (w,)
     y = torch.div(best, grid.columns, rounding_mode="floor")[:, None] + rows
     x = (best % grid.columns)[:, None] + columns
     inside = (y >= 0) & (y < grid.rows) & (x >= 0) & (x < grid.columns)
     cells = y.clamp(0, grid.rows - 1) * grid.columns + x.clamp(0, grid.columns - 1)
-    weight = (scores.gather(1, cells) - total).exp() * kernel * inside  # (K, w)
+    weight = scores.softmax(1).gather(1, cells) * kernel * inside  # (K, w)
     confidence = weight.sum(1)
     place = torch.stack([(weight * x).sum(1), (weight * y).sum(1)], 1) / confidence[:, None]
     return grid.offset + grid.stride * place, confidence
