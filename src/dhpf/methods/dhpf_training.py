@@ -5,8 +5,9 @@ B pairs of this process  L layers  C channels of a layer, C' reduced  h, w its g
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 import torch
 from torch import Tensor, nn
@@ -66,31 +67,39 @@ def _decide(method: DHPF, batch: Batch) -> Tensor:
 
 
 def _transformed(method: DHPF, batch: Batch, takes_part: Tensor, objective: DHPFObjective) -> list[Blocks]:
-    """Transform the layers that take part (B, L). Where a gate enters once, the others too, without
-    gradients: the gates learn from them."""
+    """Transform the layers that take part (B, L), each image once. Where a gate enters once, the others too,
+    without gradients: the gates learn from them."""
     everyone = method.transforms.training  # batch statistics are of all pairs
+    also_off = method.config.gate_power == 1 and not everyone
     found: list[Blocks] = [({}, {}) for _ in batch.pairs]
     for layer, used in enumerate(takes_part.T.tolist()):
         mask = _kept_channels(method, layer, objective.dropout, batch.generator)
         seed = int(torch.randint(2**31, (1,), generator=batch.generator)) if objective.noise else 0
-        for learns in (True, False):
-            pairs = [n for n, flag in enumerate(used) if flag == learns or everyone]
-            if not pairs or not (learns or (method.config.gate_power == 1 and not everyone)):
-                continue
-            sides = [
-                _stacked([side(batch.pairs[n]).blocks[layer] for n in pairs], method.backbone.device)
-                for side in (_source, _target)
+        learning = _images(pair for pair, flag in zip(batch.pairs, used, strict=True) if flag)
+        resting = [one for one in _images(batch.pairs) if one not in learning] if also_off else []
+        jobs = [(learning, True), (resting, False)]
+        if everyone:  # as published, each side has its own batch statistics
+            jobs = [
+                ([pair.source for pair in batch.pairs], True),
+                ([pair.target for pair in batch.pairs], True),
             ]
+        done: dict[int, Tensor] = {}
+        for images, learns in jobs:
+            if not images:
+                continue
+            blocks = _stacked([one.blocks[layer] for one in images], method.backbone.device)
             if objective.noise and method.config.perceptron:
                 spread = objective.noise * method.transforms[layer].get_buffer("deviation")
-                for number, side in enumerate(sides):
-                    _add_noise(side, spread, [seed + 2 * batch.slots[n] + number for n in pairs])
+                for one, block in zip(images, blocks, strict=True):
+                    _add_noise(block, spread, seed + crc32(one.pooled[layer].numpy().tobytes()))
             with torch.set_grad_enabled(learns and torch.is_grad_enabled()):
-                # As published, each side has its own batch statistics.
-                done = [method.transform(layer, part) for part in (sides if everyone else [torch.cat(sides)])]
-                both = (torch.cat(done) * mask).unbind(0)
-            for n, a, b in zip(pairs, both[: len(pairs)], both[len(pairs) :], strict=True):
-                found[n][0][layer], found[n][1][layer] = a, b
+                transformed = (method.transform(layer, blocks) * mask).unbind(0)
+            done |= {id(one): block for one, block in zip(images, transformed, strict=True)}
+        for pair, flag, sides in zip(batch.pairs, used, found, strict=True):
+            if flag or everyone or also_off:
+                for one, side in zip((pair.source, pair.target), sides, strict=True):
+                    block = done[id(one)]
+                    side[layer] = block if flag or everyone else block.detach()
     return found
 
 
@@ -102,6 +111,11 @@ def _target(pair: TrainingPair) -> Features:
     return pair.target
 
 
+def _images(pairs: Iterable[TrainingPair]) -> list[Features]:
+    """Each image of some pairs once."""
+    return list({id(one): one for pair in pairs for one in (pair.source, pair.target)}.values())
+
+
 def _stacked(blocks: Sequence[Tensor], device: torch.device) -> Tensor:
     """(n, h, w, C) in float32."""
     stacked = torch.empty(len(blocks), *blocks[0].shape, device=device)
@@ -110,11 +124,10 @@ def _stacked(blocks: Sequence[Tensor], device: torch.device) -> Tensor:
     return stacked
 
 
-def _add_noise(blocks: Tensor, spread: Tensor, seeds: Sequence[int]) -> None:
-    """To each block its own, whichever process has it."""
-    for block, seed in zip(blocks, seeds, strict=True):
-        generator = torch.Generator().manual_seed(seed)
-        block += spread * torch.randn(block.shape, generator=generator).to(block)
+def _add_noise(block: Tensor, spread: Tensor, seed: int) -> None:
+    """The same to an image in a step, whichever process has it."""
+    generator = torch.Generator().manual_seed(seed)
+    block += spread * torch.randn(block.shape, generator=generator).to(block)
 
 
 def _kept_channels(method: DHPF, layer: int, dropout: float, generator: torch.Generator) -> Tensor:
@@ -146,7 +159,10 @@ def _strong(
 ) -> dict[str, Tensor]:
     losses, right = [], []
     for pair, own, weight in zip(batch.pairs, blocks, weights, strict=True):
-        found = match_cells(_active(method, pair, own, weight), method.config.voting)
+        correlation = _correlation(method, pair, own, weight)
+        some_off = bool((weight[sorted(own[0])] <= NEGLIGIBLE**2).any())
+        active = _active(method, pair, own, weight) if some_off else correlation.detach()
+        found = match_cells(active, method.config.voting)
         flow = argmax_flow(found.best, found.confidence, pair.source.grid, pair.target.grid)
         points, truth = pair.source_points.cpu(), pair.target_points.cpu()
         predicted = torch.from_numpy(flow.transfer(points.double().numpy())).to(points)
@@ -156,7 +172,7 @@ def _strong(
         if not objective.omega:
             omega = torch.ones_like(omega)
         cells = pair.source.grid.nearest(points).to(weight.device)
-        rows = _correlation(method, pair, own, weight).rows(cells) * found.votes.of_cells(cells)
+        rows = correlation.rows(cells) * found.votes.of_cells(cells)
         targets = target_distributions(truth, pair.target.grid, objective.target_sigma)
         losses.append(strong_loss(rows, targets.to(rows), omega.to(rows)))
     # Processes are averaged, and may have different numbers of pairs.
@@ -282,7 +298,7 @@ def _initialise_perceptron(transform: Perceptron, pixels: Tensor, init: str, dep
         _, directions = torch.linalg.eigh(standard.T @ standard)  # ascending
         first = directions.T.flip(0)[: len(transform.linear.weight)]
         length = (standard @ first.T).square().sum(1).mean().sqrt()
-        transform.linear.weight.zero_()[: len(first)] = first * (depth**0.5 / length)
+        transform.linear.weight.zero_()[: len(first)] = first * (depth / length)
 
 
 def _set_statistics(norm: nn.Module, values: Tensor) -> None:

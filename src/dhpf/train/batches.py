@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset
 
+from ..backbones.base import Features
 from ..data.augment import Augmented
 from ..data.pairs import Pair
 from ..errors import InputError
@@ -21,6 +22,7 @@ from ..methods.base import Batch, TrainingPair
 from .augmentation import random_augmentation
 from .config import AugmentConfig
 from .features import FeatureStore
+from .groups import ImageGroups
 
 
 class Position(NamedTuple):
@@ -34,8 +36,16 @@ class Position(NamedTuple):
 class EpochPlan:
     """Which pairs come in which order; the same for any number of processes, and after a restart."""
 
-    def __init__(self, sizes: Sequence[int], batch: int, per_epoch: int, seed: int) -> None:
-        self.sizes, self.batch, self.per_epoch, self.seed = tuple(sizes), batch, per_epoch, seed
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        batch: int,
+        per_epoch: int,
+        seed: int,
+        groups: Sequence[ImageGroups] | None = None,
+    ) -> None:
+        self.sizes, self.per_epoch, self.seed = tuple(sizes), per_epoch, seed
+        self.groups = groups  # of each data set, to be drawn instead of single pairs
         drawn = sum(min(size, per_epoch or size) for size in sizes)
         self.batch = min(batch, drawn)
         self.steps = drawn // self.batch  # what is left over comes first another time
@@ -49,13 +59,18 @@ class EpochPlan:
         """The batches of an epoch from step ``start`` on."""
         random = np.random.default_rng((self.seed, epoch))
         drawn = [
-            (source, int(pair))
+            [(source, int(pair)) for pair in group]
             for source, size in enumerate(self.sizes)
-            for pair in random.permutation(size)[: self.per_epoch or size]
+            for group in self._groups(source, min(size, self.per_epoch or size), random)
         ]
-        order = [drawn[k] for k in random.permutation(len(drawn))]
+        order = [index for k in random.permutation(len(drawn)) for index in drawn[k]]
         for step in range(start, self.steps):
             yield Position(epoch, step, tuple(order[step * self.batch : (step + 1) * self.batch]))
+
+    def _groups(self, source: int, count: int, random: np.random.Generator) -> Sequence[Sequence[int]]:
+        if self.groups is None:
+            return [[pair] for pair in random.permutation(self.sizes[source])[:count]]
+        return self.groups[source].draw(count, random)
 
 
 class Batches:
@@ -109,7 +124,8 @@ class Batches:
         random = np.random.default_rng((self.plan.seed, position.epoch, position.step))
         drawn = random.integers(self.augment.augmentations, size=(2, len(pairs), 2))  # positive and negative
         numbers = [*drawn[0, mine.start : mine.stop], *drawn[1, mine.start : mine.stop]]
-        taken = [self._pair(pair, *n) for pair, n in zip(chosen, numbers, strict=False)]
+        seen: dict[object, Features] = {}  # an image of several pairs is read once, and transformed once
+        taken = [self._pair(pair, *n, seen) for pair, n in zip(chosen, numbers, strict=False)]
         slots, count = [*mine], len(pairs)
         if self.negatives:
             slots, count = [*slots, *(count + slot for slot in slots)], 2 * count
@@ -134,7 +150,7 @@ class Batches:
             own, source=replace(own.source, points=none), target=replace(other.target, points=none)
         )
 
-    def _pair(self, pair: Pair, number_a: int, number_b: int) -> TrainingPair:
+    def _pair(self, pair: Pair, number_a: int, number_b: int, seen: dict[object, Features]) -> TrainingPair:
         size = self.store.size
         a = random_augmentation(self.augment, self.plan.seed, pair.source, number_a)
         b = random_augmentation(self.augment, self.plan.seed, pair.target, number_b)
@@ -143,7 +159,13 @@ class Batches:
         if not len(inside):  # all were cut off: the nearest cells at the edge are better than nothing
             inside = np.arange(points.shape[1])
         source, target = torch.from_numpy(points[:, inside]).float()
-        return TrainingPair(self.store.get(pair.source, a), self.store.get(pair.target, b), source, target)
+        features = []
+        for photo, augmentation in ((pair.source, a), (pair.target, b)):
+            key = photo.path, photo.appearance, augmentation
+            if key not in seen:
+                seen[key] = self.store.get(photo, augmentation)
+            features.append(seen[key])
+        return TrainingPair(*features, source, target)
 
 
 def own_share(count: int, rank: int, world_size: int) -> range:

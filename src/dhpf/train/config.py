@@ -40,6 +40,7 @@ class DataConfig:
     holdout: float = 0.2  # fraction of the groups of connected pairs that is kept for validation
     holdout_images: int = 0  # instead, where pairs are connected or holdout is 0: images of each category
     per_epoch: int = 0  # pairs drawn from each data set in an epoch; 0: all
+    group_images: int = 0  # draw all pairs among so many images, transformed once a step; 0: single pairs
     validation_pairs: int = 100  # at most, of each data set
     pseudo_distance: float = 0.2  # largest Procrustes distance of pseudo-pairs
 
@@ -101,6 +102,7 @@ RANGES = {  # lowest and highest value
     "data.holdout": (0, 0.9),
     "data.holdout_images": (0, MANY),
     "data.per_epoch": (0, MANY),
+    "data.group_images": (0, 64),
     "data.validation_pairs": (1, MANY),
     "data.pseudo_distance": (0, 1),
     "augment.mirror": (0, 1),

@@ -30,6 +30,7 @@ from .batches import Batches, EpochPlan, Position
 from .checkpoint import BEST, LAST, STATE, Progress, load_state, save_state
 from .config import Config
 from .features import FeatureStore
+from .groups import ImageGroups
 from .holdout import spaced
 from .optimise import learning_rate, make_optimiser, update_ema
 from .report import Reporter
@@ -95,7 +96,11 @@ class Run:
             backbone, config.model.backbone, round_size(size, backbone.multiple), features, limit
         )
         lengths = [len(part) for part in sources.train]
-        self.plan = EpochPlan(lengths, config.run.batch, config.data.per_epoch, config.run.seed)
+        groups = None
+        if config.data.group_images:
+            ends = [[(entry.source, entry.target) for entry in part.entries] for part in sources.train]
+            groups = [ImageGroups(own, config.data.group_images) for own in ends]
+        self.plan = EpochPlan(lengths, config.run.batch, config.data.per_epoch, config.run.seed, groups)
         if self.plan.batch % self.world_size:  # unequal shares would weigh pairs unequally
             raise InputError(
                 f"{self.world_size} processes cannot share batches of {self.plan.batch} equally; "
