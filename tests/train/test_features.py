@@ -241,3 +241,15 @@ def test_a_folder_that_cannot_be_made(backbone, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="cannot make the folder"):
         FeatureStore(backbone, "x", SIZE, tmp_path / "file" / "features", 0)
+
+
+def test_a_copy_of_a_photo_has_its_features(make_store, photos, tmp_path):
+    """A folder that is moved or unpacked again, with other times of its files, costs nothing."""
+    store = make_store()
+    first = store.get(photos[0], PLAIN)
+    copy = tmp_path / "elsewhere" / "again.png"
+    copy.parent.mkdir()
+    copy.write_bytes(photos[0].path.read_bytes())
+    os.utime(copy, (10**9, 10**9))
+    assert equal(store.get(Photo(copy, (60, 40), photos[0].points), PLAIN), first)
+    assert store.computed == 1

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ..backbones.base import Backbone, Features, extract
 from ..data.pairs import Photo
-from ..files import make_folder, real_path, write_atomically
+from ..files import make_folder, real_path, sha256, write_atomically
 from ..grid import Size
 from .augmentation import Augmentation
 from .sealed import seal, unseal
@@ -46,6 +46,7 @@ class FeatureStore:
         self.computed = 0
         self._written = 0
         self._sound: set[tuple[str, int]] = set()  # what was seen to fit: key, time of the file
+        self._content: dict[tuple[Path, int, int], str] = {}  # checksums of photos that are read already
         make_folder(folder)
 
     def get(self, photo: Photo, augmentation: Augmentation) -> Features:
@@ -89,9 +90,13 @@ class FeatureStore:
             self._written += len(content)
 
     def _key(self, photo: Photo, augmentation: Augmentation) -> str:
+        """By content: a copy or a fresh download of a photo has the features of the first."""
         status = photo.path.stat()
-        known = real_path(photo.path), status.st_size, status.st_mtime_ns, photo.appearance, augmentation
-        return hashlib.sha256(repr((*known, self.name, self.size)).encode()).hexdigest()[:32]
+        file = real_path(photo.path), status.st_size, status.st_mtime_ns
+        if file not in self._content:
+            self._content[file] = sha256(photo.path)
+        known = self._content[file], photo.appearance, augmentation, self.name, self.size
+        return hashlib.sha256(repr(known).encode()).hexdigest()[:32]
 
     def _make_room(self, needed: int) -> None:
         """Looks at the folder once in a while only: when what this process wrote since could matter."""
