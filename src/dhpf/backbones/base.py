@@ -80,6 +80,11 @@ class Features:
         """Where the cells of the finest block lie: those of the base grid, or fewer."""
         return self.grid.with_shape(*max(block.shape[:2] for block in self.blocks.values()))
 
+    def layer_grid(self, layer: int) -> Grid:
+        """Where the cells of one layer lie: the first on the base grid's first, then whole strides of it."""
+        stretched = self.grid.with_shape(*self.blocks[layer].shape[:2])
+        return stretched._replace(stride=stretched.stride // self.grid.stride * self.grid.stride)
+
     @property
     def nbytes(self) -> int:
         """Memory held."""

@@ -8,7 +8,12 @@ from importlib import import_module
 from ..errors import unknown
 from .base import Method
 
-METHODS: Mapping[str, str] = {"dhpf": "DHPF", "hpf": "HPF", "nearest": "Nearest"}  # module: class
+METHODS: Mapping[str, str] = {  # module: class
+    "dhpf": "DHPF",
+    "hpf": "HPF",
+    "nearest": "Nearest",
+    "ncnet": "NCNet",
+}
 
 
 def find_method(name: str) -> type[Method]:

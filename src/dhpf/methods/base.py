@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ..backbones.base import Backbone, Features, extract
+from ..errors import InputError
 from ..model.readout import Flow
 from ..model.scores import Scores
 
@@ -41,11 +42,22 @@ class Batch(NamedTuple):
     total: int  # pairs in the batch of all processes
     generator: torch.Generator  # on the CPU, in the same state in every process
     world_size: int = 1  # gradients are averaged over so many processes
+    # Of source and target of each pair, how much of each cell of the base grid is the object's: (H, W) in
+    # [0, 1]; for objectives that need them.
+    masks: Sequence[tuple[Tensor, Tensor]] = ()
 
 
 @dataclass(frozen=True)
 class NoSettings:
     """Of a method that has none."""
+
+
+def check_layer(backbone: Backbone, layer: int) -> int:
+    """The number of a layer that may be counted from the end, or an error."""
+    count = len(backbone.channels)
+    if not -count <= layer < count:
+        raise InputError(f"layer = {layer}; wanted: from {-count} to {count - 1}")
+    return layer % count
 
 
 class Method(nn.Module):

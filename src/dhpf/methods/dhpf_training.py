@@ -257,9 +257,9 @@ def initialise(
             uniform = torch.rand(module.weight.shape, generator=generator)
             module.weight.copy_((2 * uniform - 1) * bound)
     for layer, transform in enumerate(transforms):
-        pixels = _pixels(samples, layer, generator)
+        pixels = some_pixels(samples, layer, generator)
         if isinstance(transform, Perceptron):
-            _initialise_perceptron(transform, pixels, init, (layer + 1) / len(transforms))
+            initialise_perceptron(transform, pixels, init, (layer + 1) / len(transforms))
         else:
             _initialise_transform(transform, pixels, init)
     for layer, perceptron in enumerate(gates.perceptrons):
@@ -285,7 +285,7 @@ def _initialise_transform(transform: nn.Module, pixels: Tensor, init: str) -> No
         transform.get_parameter("1.weight").copy_(deviation / deviation.square().sum().sqrt())
 
 
-def _initialise_perceptron(transform: Perceptron, pixels: Tensor, init: str, depth: float) -> None:
+def initialise_perceptron(transform: Perceptron, pixels: Tensor, init: str, depth: float) -> None:
     """Begin as a linear map; as ``principal`` on the first principal directions, deep layers ahead."""
     pixels = pixels.to(transform.mean)
     transform.mean.copy_(pixels.mean(0))
@@ -306,7 +306,7 @@ def _set_statistics(norm: nn.Module, values: Tensor) -> None:
     norm.get_buffer("running_var").copy_(values.var(0))
 
 
-def _pixels(samples: Sequence[Features], layer: int, generator: torch.Generator) -> Tensor:
+def some_pixels(samples: Sequence[Features], layer: int, generator: torch.Generator) -> Tensor:
     """Some features of a layer from all images, (n, C)."""
     found = []
     for one in samples:

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import torch
 
 from ..backbones.base import Backbone, Features
-from ..errors import InputError
 from ..model.correlation import correlate
 from ..model.readout import NEAREST, argmax_flow
-from .base import Matches, Method
+from .base import Matches, Method, check_layer
 
 
 @dataclass(frozen=True)
@@ -29,14 +28,12 @@ class Nearest(Method):
 
     def __init__(self, backbone: Backbone, config: NearestConfig | None = None) -> None:
         super().__init__(backbone, config)
-        count = len(backbone.channels)
-        if not -count <= self.config.layer < count:
-            raise InputError(f"layer = {self.config.layer}; wanted: from {-count} to {count - 1}")
+        self.layer = check_layer(backbone, self.config.layer)
 
     @property
     def layers(self) -> Sequence[int]:
         """The one."""
-        return (self.config.layer % len(self.backbone.channels),)
+        return (self.layer,)
 
     @torch.no_grad()
     def match(self, a: Features, b: Features, *, matrix_bytes: int | None = None) -> Matches:

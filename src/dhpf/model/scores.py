@@ -60,6 +60,23 @@ class MirroredScores:
 
 
 @dataclass(frozen=True, eq=False)
+class Probabilities:
+    """Of every match, kept as they are: for methods whose grids are coarse."""
+
+    values: Tensor  # (N, N'), rows that sum to 1
+    grid: Grid  # the target's
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held."""
+        return self.values.numel() * self.values.element_size()
+
+    def of_cells(self, cells: Tensor) -> Tensor:
+        """The probability of each target cell for some source cells (K,), averaged: (H', W') in [0, 1]."""
+        return self.values[cells.to(self.values.device)].mean(0).view(self.grid.shape)
+
+
+@dataclass(frozen=True, eq=False)
 class MatchScores:
     """The rows of the filtered confidence C, computed when asked for."""
 

@@ -104,10 +104,15 @@ def soft_match(correlation: Correlation, small: Grid, matching: SoftMatching) ->
         votes = Votes(hough_space(small, grid_b, table.dtype, device).votes(table), windows)
     scores = SoftScores(correlation, matching, columns, votes, small)
     rows = scores.rows(torch.arange(grid_a.cells, device=device))
-    landed, confidence = kernel_soft_argmax(rows, grid_b, matching.sigma)
+    return soft_flow(rows, grid_a, grid_b, matching.sigma, NEAREST), scores
+
+
+def soft_flow(scores: Tensor, grid_a: Grid, grid_b: Grid, sigma: float, reach: float) -> Flow:
+    """The flow from every source cell by :func:`kernel_soft_argmax` of its scores (N, N')."""
+    landed, confidence = kernel_soft_argmax(scores, grid_b, sigma)
     where = landed.double().cpu().numpy().reshape(*grid_a.shape, 2)
     sure = confidence.double().cpu().clamp(0, 1).numpy().reshape(grid_a.shape)
-    return Flow(where - grid_a.centres(), sure, grid_a, NEAREST), scores
+    return Flow(where - grid_a.centres(), sure, grid_a, reach)
 
 
 def kernel_soft_argmax(scores: Tensor, grid: Grid, sigma: float) -> tuple[Tensor, Tensor]:

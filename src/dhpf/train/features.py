@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -39,10 +40,24 @@ class FeatureStore:
         Where the files are; several processes and runs may share it.
     limit
         Bound on the bytes in the folder; the files that were used longest ago make room.
+    layers
+        Of the backbone that are kept; all by default.
     """
 
-    def __init__(self, backbone: Backbone, name: str, size: Size, folder: Path, limit: int) -> None:
+    def __init__(
+        self,
+        backbone: Backbone,
+        name: str,
+        size: Size,
+        folder: Path,
+        limit: int,
+        layers: Sequence[int] | None = None,
+    ) -> None:
         self.backbone, self.name, self.size, self.folder, self.limit = backbone, name, size, folder, limit
+        every = range(len(backbone.channels))
+        self.layers = tuple(every if layers is None else layers)
+        if self.layers != tuple(every):
+            self.name += f" {self.layers}"
         self.computed = 0
         self._written = 0
         self._sound: set[tuple[str, int]] = set()  # what was seen to fit: key, time of the file
@@ -58,15 +73,14 @@ class FeatureStore:
             tensors = self._compute(photo, augmentation)
             self._keep(path, seal(tensors, key))
         blocks, pooled = (
-            {layer: tensors[f"{kind}.{layer}"] for layer in range(len(self.backbone.channels))}
-            for kind in ("block", "pooled")
+            {layer: tensors[f"{kind}.{layer}"] for layer in self.layers} for kind in ("block", "pooled")
         )
         return Features(blocks, pooled, self.backbone.grid(self.size))
 
     def _compute(self, photo: Photo, augmentation: Augmentation) -> dict[str, Tensor]:
         self.computed += 1
         image = augmentation.tensor(photo, self.size, self.backbone.mean, self.backbone.std)
-        found = extract(self.backbone, image[0])
+        found = extract(self.backbone, image[0], self.layers)
         blocks = {f"block.{n}": b.clamp(-LARGEST, LARGEST).half() for n, b in found.blocks.items()}
         pooled = {f"pooled.{n}": p for n, p in found.pooled.items()}
         return {name: tensor.cpu().contiguous() for name, tensor in (blocks | pooled).items()}

@@ -92,9 +92,8 @@ class Run:
         self.method = _build(config).to(device)
         backbone = self.method.backbone
         limit = int(config.run.cache_gb * 2**30)
-        self.store = FeatureStore(
-            backbone, config.model.backbone, round_size(size, backbone.multiple), features, limit
-        )
+        size = round_size(size, backbone.multiple)
+        self.store = FeatureStore(backbone, config.model.backbone, size, features, limit, self.method.layers)
         lengths = [len(part) for part in sources.train]
         groups = None
         if config.data.group_images:
