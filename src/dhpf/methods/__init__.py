@@ -13,6 +13,8 @@ METHODS: Mapping[str, str] = {  # module: class
     "hpf": "HPF",
     "nearest": "Nearest",
     "ncnet": "NCNet",
+    "dccnet": "DCCNet",
+    "sfnet": "SFNet",
 }
 
 

@@ -251,11 +251,7 @@ def initialise(
         of the layer's features, the other half their negatives, so that the ReLU loses nothing, and all keep
         their variance. It begins as a compressed copy of the layer, not as a random mixture.
     """
-    for module in [*gates.modules(), *transforms.modules()]:
-        if isinstance(module, (nn.Conv2d, nn.Linear)):  # torch's own default, but from our generator
-            bound = module.weight[0].numel() ** -0.5
-            uniform = torch.rand(module.weight.shape, generator=generator)
-            module.weight.copy_((2 * uniform - 1) * bound)
+    set_random_weights([gates, transforms], generator)
     for layer, transform in enumerate(transforms):
         pixels = some_pixels(samples, layer, generator)
         if isinstance(transform, Perceptron):
@@ -267,6 +263,16 @@ def initialise(
         pooled = torch.stack([one.pooled[layer] for one in samples]).to(weight)
         sums = pooled + pooled.roll(1, 0)  # any two images stand in for a pair
         _set_statistics(perceptron.get_submodule("1"), sums @ weight.T)
+
+
+@torch.no_grad()
+def set_random_weights(parts: Sequence[nn.Module], generator: torch.Generator) -> None:
+    """Of all their linear maps and convolutions: torch's own default, but from our generator."""
+    for module in [module for part in parts for module in part.modules()]:
+        if isinstance(module, (nn.Conv2d, nn.Linear)):
+            bound = module.weight[0].numel() ** -0.5
+            uniform = torch.rand(module.weight.shape, generator=generator)
+            module.weight.copy_((2 * uniform - 1) * bound)
 
 
 def _initialise_transform(transform: nn.Module, pixels: Tensor, init: str) -> None:
@@ -285,7 +291,8 @@ def _initialise_transform(transform: nn.Module, pixels: Tensor, init: str) -> No
         transform.get_parameter("1.weight").copy_(deviation / deviation.square().sum().sqrt())
 
 
-def initialise_perceptron(transform: Perceptron, pixels: Tensor, init: str, depth: float) -> None:
+@torch.no_grad()
+def initialise_perceptron(transform: Perceptron, pixels: Tensor, init: str, depth: float = 1.0) -> None:
     """Begin as a linear map; as ``principal`` on the first principal directions, deep layers ahead."""
     pixels = pixels.to(transform.mean)
     transform.mean.copy_(pixels.mean(0))

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..backbones.base import Backbone, Features
 from ..errors import InputError
-from ..model.consensus import Consensus, consensus_filter, cosines, matching_score
+from ..model.consensus import Consensus, consensus_filter, matching_score
 from ..model.scores import Probabilities
 from ..model.soft_matching import soft_flow
 from .base import Batch, Matches, Method, check_layer
@@ -88,9 +89,11 @@ class NCNet(Method):
 
     def scores(self, a: Features, b: Features) -> Tensor:
         """Of every match, (N, N'); a cell's probabilities are their softmax."""
-        blocks = [side.blocks[self.layer].to(self.backbone.device).float() for side in (a, b)]
-        shape = [*a.layer_grid(self.layer).shape, *b.layer_grid(self.layer).shape]
-        return consensus_filter(cosines(*blocks), self.consensus, shape)
+        return consensus_filter(self.block(a), self.block(b), self.consensus)
+
+    def block(self, features: Features) -> Tensor:
+        """The layer of an image, (H, W, C)."""
+        return features.blocks[self.layer].to(self.backbone.device).float()
 
     @torch.no_grad()
     def match(self, a: Features, b: Features, *, matrix_bytes: int | None = None) -> Matches:
@@ -100,7 +103,7 @@ class NCNet(Method):
         flow = soft_flow(scores, grid_a, grid_b, self.config.sigma, INTERPOLATED)
         return Matches(flow, scores=Probabilities(scores.softmax(1), grid_b))
 
-    def losses(self, batch: Batch, objective: WeakObjective) -> dict[str, Tensor]:
+    def losses(self, batch: Batch, objective: Any) -> dict[str, Tensor]:
         """The mean matching score of negative pairs less that of positive ones."""
         clarity = torch.stack([matching_score(self.scores(pair.source, pair.target)) for pair in batch.pairs])
         return weak_loss(clarity, batch)

@@ -100,9 +100,10 @@ class Consensus(nn.Module):
         return matches[..., 0]
 
 
-def consensus_filter(correlation: Tensor, consensus: Consensus, shape: Sequence[int]) -> Tensor:
-    """Mutual filter, consensus, mutual filter: (N, N') -> (N, N'); ``shape`` is H, W, H', W'."""
-    agreed = consensus(soft_mutual_filter(correlation).view(*shape))
+def consensus_filter(a: Tensor, b: Tensor, consensus: Consensus) -> Tensor:
+    """Cosines, mutual filter, consensus, mutual filter: blocks (H, W, C), (H', W', C) -> (N, N')."""
+    correlation = soft_mutual_filter(cosines(a, b))
+    agreed = consensus(correlation.view(*a.shape[:2], *b.shape[:2]))
     return soft_mutual_filter(agreed.reshape(correlation.shape))
 
 

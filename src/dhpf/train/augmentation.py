@@ -44,6 +44,11 @@ class Augmentation:
         left, top, right, bottom = self._pixels(photo)
         return resize_points(photo.points - (left, top), (right - left, bottom - top), size)
 
+    def in_photo(self, points: Points, photo: Photo, size: Size) -> Points:
+        """Where points (..., 2) of the network's input lie in the photo."""
+        left, top, right, bottom = self._pixels(photo)
+        return np.array([left, top]) + resize_points(points, size, (right - left, bottom - top))
+
     def _pixels(self, photo: Photo) -> tuple[int, int, int, int]:
         sides = np.array([*photo.size, *photo.size])
         left, top, right, bottom = np.rint(np.array(self.box) * sides).astype(int).tolist()

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.utils.data import Dataset
 
 from ..backbones.base import Features
@@ -23,6 +24,7 @@ from .augmentation import random_augmentation
 from .config import AugmentConfig
 from .features import FeatureStore
 from .groups import ImageGroups
+from .masks import mask_on_grid
 
 
 class Position(NamedTuple):
@@ -92,11 +94,12 @@ class Batches:
         augment: AugmentConfig,
         *,
         negatives: bool,
+        masks: bool = False,
         rank: int = 0,
         world_size: int = 1,
     ) -> None:
         self.sources, self.plan, self.store, self.augment = sources, plan, store, augment
-        self.negatives, self.rank, self.world_size = negatives, rank, world_size
+        self.negatives, self.masks, self.rank, self.world_size = negatives, masks, rank, world_size
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[tuple[Position, Batch]]:
         """Batches from step ``start`` on."""
@@ -129,7 +132,11 @@ class Batches:
         slots, count = [*mine], len(pairs)
         if self.negatives:
             slots, count = [*slots, *(count + slot for slot in slots)], 2 * count
-        return position, Batch(taken, slots, count, self.plan.generator(position), self.world_size)
+        masks = (
+            [self._masks(pair, *n) for pair, n in zip(chosen, numbers, strict=False)] if self.masks else ()
+        )
+        generator = self.plan.generator(position)
+        return position, Batch(taken, slots, count, generator, self.world_size, masks)
 
     def _negative(
         self, pairs: Sequence[Pair], number: int, sources: Sequence[Augmented], position: Position
@@ -166,6 +173,16 @@ class Batches:
                 seen[key] = self.store.get(photo, augmentation)
             features.append(seen[key])
         return TrainingPair(*features, source, target)
+
+    def _masks(self, pair: Pair, *numbers: int) -> tuple[Tensor, Tensor]:
+        grid = self.store.backbone.grid(self.store.size)
+        source, target = (
+            mask_on_grid(
+                photo, random_augmentation(self.augment, self.plan.seed, photo, number), self.store.size, grid
+            )
+            for photo, number in zip((pair.source, pair.target), numbers, strict=True)
+        )
+        return source, target
 
 
 def own_share(count: int, rank: int, world_size: int) -> range:

@@ -60,7 +60,8 @@ def train(config: Config, out: Path, resume: bool = False, features: Path | None
         raise InputError(f"{out} holds a run already; resume it with --resume, or choose another --out")
     check_folder(out)
     needs_points = getattr(config.loss, "needs_points", True)
-    sources = open_sources(config.data, config.run.seed, needs_points=needs_points)
+    needs_masks = getattr(config.loss, "needs_masks", False)
+    sources = open_sources(config.data, config.run.seed, needs_points, needs_masks)
     _join_processes(device)
     try:
         run = Run(config, sources, out, device, features or cache_folder() / "features")
@@ -111,6 +112,7 @@ class Run:
             self.store,
             config.augment,
             negatives=getattr(config.loss, "negatives", False),
+            masks=getattr(config.loss, "needs_masks", False),
             rank=self.rank,
             world_size=self.world_size,
         )
@@ -138,7 +140,8 @@ class Run:
         """All epochs that are left."""
         with Reporter(self.out, self._steps_done(), first=self.rank == 0) as reporter:
             if self.sources.left_out:
-                reporter.note(f"{self.sources.left_out} pairs without common points are left out")
+                what = "masks or boxes" if self.batches.masks else "common points"
+                reporter.note(f"{self.sources.left_out} pairs without {what} are left out")
             while self.progress.epoch < self.config.run.epochs:
                 self._epoch(reporter)
                 self._judge(reporter)

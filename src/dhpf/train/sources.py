@@ -16,6 +16,7 @@ from ..errors import InputError
 from ..files import cache_folder
 from .config import DataConfig
 from .holdout import ImageNames, holdout_of, spaced
+from .masks import shows_objects
 
 SYNTHETIC = "folder:"
 PSEUDO = "pseudo:"
@@ -47,13 +48,17 @@ class Subset(PairDataset):
             return self
         return self.take(k for k in range(len(self)) if len(self.annotation(k).source.points))
 
+    def with_objects(self) -> Subset:
+        """The pairs of which is known where the objects are."""
+        return self.take(k for k in range(len(self)) if shows_objects(self.annotation(k)))
+
 
 class Sources(NamedTuple):
     """What a run learns from and what it is judged by."""
 
     train: tuple[PairDataset, ...]
     validation: tuple[PairDataset, ...]
-    left_out: int = 0  # pairs without common points, which the strong objective has no use for
+    left_out: int = 0  # pairs without what the objective needs: common points, or masks or boxes
 
     def training_images(self) -> list[str]:
         """Names of all images in the training pairs."""
@@ -61,7 +66,7 @@ class Sources(NamedTuple):
         return sorted({path.name for entry in entries for path in (entry.source, entry.target)})
 
 
-def open_sources(config: DataConfig, seed: int, needs_points: bool) -> Sources:
+def open_sources(config: DataConfig, seed: int, needs_points: bool, needs_masks: bool = False) -> Sources:
     """Open all data sets of a recipe and divide them."""
     pseudo = [name.removeprefix(PSEUDO) for name in config.train if name.startswith(PSEUDO)]
     _check_pseudo(pseudo, needs_points)
@@ -81,6 +86,10 @@ def open_sources(config: DataConfig, seed: int, needs_points: bool) -> Sources:
         if not len(listed):
             raise InputError(f"data.train: data.exclude and data.exclude_images leave no pair of {name}")
         useful = listed.with_points() if needs_points else listed
+        if needs_masks:
+            useful = useful.with_objects()
+            if not len(useful):
+                raise InputError(f"data.train: {name} has no masks, boxes or keypoints to tell objects by")
         if not len(useful):
             raise InputError(
                 f"data.train: {name} has no keypoints, which the strong objective needs; "
