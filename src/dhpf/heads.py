@@ -44,10 +44,12 @@ def load_head(path: Path, backbone: Path | None = None) -> Method:
 
 
 def load_head_for_training(path: Path, method: str, backbone: str, config: Any) -> Method:
-    """A head to begin training with: of that method and backbone, with weights that fit the config."""
+    """A head to begin training with, whose weights fit the config: of that backbone and of that method, or of
+    one that it extends."""
     metadata = read_metadata(path)
     theirs, ours = (metadata["method"], metadata["backbone"]), (method, backbone)
-    if theirs != ours:
+    known = {kind.__dict__.get("name") for kind in find_method(method).__mro__}
+    if metadata["method"] not in known or metadata["backbone"] != backbone:
         raise InputError(
             f"{path} is a head of another kind ({', '.join(theirs)}); wanted {', '.join(ours)}; "
             "begin with another head, or with none: model.start="

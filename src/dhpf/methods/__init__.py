@@ -15,6 +15,10 @@ METHODS: Mapping[str, str] = {  # module: class
     "ncnet": "NCNet",
     "dccnet": "DCCNet",
     "sfnet": "SFNet",
+    "cnngeo": "CNNGeo",
+    "a2net": "A2Net",
+    "weakalign": "WeakAlign",
+    "rtns": "RTNs",
 }
 
 

@@ -165,7 +165,8 @@ def data_root(config: DataConfig) -> Path:
 
 def _open(name: str, config: DataConfig) -> PairDataset:
     if name.startswith(SYNTHETIC):
-        return SyntheticPairs(Path(name.removeprefix(SYNTHETIC)).expanduser())
+        given = Path(name.removeprefix(SYNTHETIC)).expanduser()
+        return SyntheticPairs(given if given.is_dir() else data_root(config) / given)
     if name.startswith(COCO):
         return _open_coco(name, config)
     dataset, slash, split = name.partition("/")
