@@ -27,6 +27,7 @@ from dhpf.model.geometric import (
     undo_affine,
     warp_maps,
 )
+from dhpf.model.readout import Floats
 
 TURN = torch.tensor([[[-1.0, -1.0, 0.5], [1.0, -1.0, 0.0]]])  # a quarter turn, then 0.5 to the right
 
@@ -55,9 +56,10 @@ def test_thin_plate_spline_is_the_textbook_one() -> None:
     moved = random(1, 9, 2)
     assert_close(thin_plate(moved, lattice(3, 3)[None]), lattice(3, 3) + moved)  # it passes through these
 
-    def radial(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    def radial(a: Floats, b: Floats) -> Floats:
         squared = ((a[:, None] - b) ** 2).sum(-1)
-        return squared * np.log(np.where(squared > 0, squared, 1))  # r^2 log r, but for a factor
+        values: Floats = squared * np.log(np.where(squared > 0, squared, 1))  # r^2 log r, but for a factor
+        return values
 
     line = np.hstack([np.ones((9, 1)), control])
     system = np.block([[radial(control, control), line], [line.T, np.zeros((3, 3))]])
