@@ -18,9 +18,10 @@ from ..losses.strong import importance, strong_loss, target_distributions
 from ..losses.weak import gradient_at_once, pair_entropy, weak_loss
 from ..model.correlation import Correlation, correlate
 from ..model.gating import NEGLIGIBLE, LayerGates, gumbel_noise
+from ..model.hyperimage import build_hyperimage, cosines
 from ..model.matching import Strongest, match_cells, strongest_matches
 from ..model.readout import argmax_flow
-from ..model.soft_matching import kernel_soft_argmax, similarities
+from ..model.soft_matching import kernel_soft_argmax
 from ..model.transform import Perceptron
 from ..processes import sum_over_processes
 from .base import Batch, TrainingPair
@@ -32,6 +33,7 @@ NEARLY_RIGHT = 0.1  # delta_thres and the training PCK: that fraction of the lar
 PIXELS = 256  # of each image and layer that initial statistics are taken from
 
 Blocks = tuple[dict[int, Tensor], dict[int, Tensor]]  # of source and target; layer: (h, w, C')
+Images = dict[int, dict[int, Tensor]]  # the same of each image, by the identity of its features
 
 
 def dhpf_losses(method: DHPF, batch: Batch, objective: DHPFObjective) -> dict[str, Tensor]:
@@ -43,9 +45,13 @@ def dhpf_losses(method: DHPF, batch: Batch, objective: DHPFObjective) -> dict[st
     # Where all layers are off, the base block counts all the same, as when matching.
     base = nn.functional.one_hot(torch.zeros(len(on), dtype=torch.long, device=on.device), on.shape[1])
     weights = on**method.config.gate_power + (on.detach() <= NEGLIGIBLE).all(1, keepdim=True) * base
-    blocks = _transformed(method, batch, weights.detach() > NEGLIGIBLE**2, objective)
-    matching = _weak if objective.objective == "weak" else _soft if method.config.soft else _strong
-    terms = matching(method, batch, blocks, weights, objective)
+    takes_part = weights.detach() > NEGLIGIBLE**2
+    images = _transformed(method, batch, takes_part, objective)
+    if method.config.soft and objective.objective == "strong":
+        terms = _soft(method, batch, images, weights, objective)
+    else:
+        matching = _weak if objective.objective == "weak" else _strong
+        terms = matching(method, batch, _of_pairs(method, batch, images, takes_part), weights, objective)
     terms["select"] = objective.select * layer_rate_loss(everyone, objective.mu)
     if objective.l1:
         terms["l1"] = objective.l1 * everyone.abs().mean()
@@ -66,24 +72,19 @@ def _decide(method: DHPF, batch: Batch) -> Tensor:
     return on
 
 
-def _transformed(method: DHPF, batch: Batch, takes_part: Tensor, objective: DHPFObjective) -> list[Blocks]:
-    """Transform the layers that take part (B, L), each image once. Where a gate enters once, the others too,
-    without gradients: the gates learn from them."""
+def _transformed(method: DHPF, batch: Batch, takes_part: Tensor, objective: DHPFObjective) -> Images:
+    """Transform the layers that take part (B, L), each image once. Where gates learn from the others too,
+    those as well, without gradients."""
     everyone = method.transforms.training  # batch statistics are of all pairs
-    also_off = method.config.gate_power == 1 and not everyone
-    found: list[Blocks] = [({}, {}) for _ in batch.pairs]
+    found: Images = {id(one): {} for one in _images(batch.pairs)}
     for layer, used in enumerate(takes_part.T.tolist()):
         mask = _kept_channels(method, layer, objective.dropout, batch.generator)
         seed = int(torch.randint(2**31, (1,), generator=batch.generator)) if objective.noise else 0
         learning = _images(pair for pair, flag in zip(batch.pairs, used, strict=True) if flag)
-        resting = [one for one in _images(batch.pairs) if one not in learning] if also_off else []
-        jobs = [(learning, True), (resting, False)]
+        resting = [one for one in _images(batch.pairs) if one not in learning]
+        jobs = [(learning, True), (resting if _also_off(method) else [], False)]
         if everyone:  # as published, each side has its own batch statistics
-            jobs = [
-                ([pair.source for pair in batch.pairs], True),
-                ([pair.target for pair in batch.pairs], True),
-            ]
-        done: dict[int, Tensor] = {}
+            jobs = [([side(pair) for pair in batch.pairs], True) for side in (_source, _target)]
         for images, learns in jobs:
             if not images:
                 continue
@@ -94,12 +95,29 @@ def _transformed(method: DHPF, batch: Batch, takes_part: Tensor, objective: DHPF
                     _add_noise(block, spread, seed + crc32(one.pooled[layer].numpy().tobytes()))
             with torch.set_grad_enabled(learns and torch.is_grad_enabled()):
                 transformed = (method.transform(layer, blocks) * mask).unbind(0)
-            done |= {id(one): block for one, block in zip(images, transformed, strict=True)}
-        for pair, flag, sides in zip(batch.pairs, used, found, strict=True):
-            if flag or everyone or also_off:
-                for one, side in zip((pair.source, pair.target), sides, strict=True):
-                    block = done[id(one)]
-                    side[layer] = block if flag or everyone else block.detach()
+            for one, block in zip(images, transformed, strict=True):
+                found[id(one)][layer] = block
+    return found
+
+
+def _also_off(method: DHPF) -> bool:
+    """Whether layers that are off are transformed: gates that enter once learn from them."""
+    once = method.config.gate_power == 1 or method.config.soft
+    return once and not method.transforms.training
+
+
+def _of_pairs(method: DHPF, batch: Batch, images: Images, takes_part: Tensor) -> list[Blocks]:
+    """What each pair needs; from a layer that is off for it, nothing is learned."""
+    found: list[Blocks] = []
+    for pair, flags in zip(batch.pairs, takes_part.tolist(), strict=True):
+        sides: Blocks = ({}, {})
+        for one, side in zip((pair.source, pair.target), sides, strict=True):
+            for layer, block in images[id(one)].items():
+                if flags[layer] or method.transforms.training:
+                    side[layer] = block
+                elif _also_off(method):
+                    side[layer] = block.detach()
+        found.append(sides)
     return found
 
 
@@ -181,21 +199,23 @@ def _strong(
 
 
 def _soft(
-    method: DHPF, batch: Batch, blocks: Sequence[Blocks], weights: Tensor, objective: DHPFObjective
+    method: DHPF, batch: Batch, images: Images, weights: Tensor, objective: DHPFObjective
 ) -> dict[str, Tensor]:
     """Cross-entropy of the distributions over the target's cells, from either image to the other: nearly
-    all of the work is in the blocks, which both directions share."""
+    all of the work is in the blocks, which both directions and all pairs of an image share."""
+    whole = {
+        id(one): build_hyperimage([images[id(one)][layer] for layer in method.layers], one.block_grid)
+        for one in _images(batch.pairs)
+    }
     losses, right = [], []
-    for pair, own, weight in zip(batch.pairs, blocks, weights, strict=True):
-        layers = sorted(own[0])
-        a, b = ([side[layer] for layer in layers] for side in own)
-        there = a, b, pair.source, pair.target, pair.source_points, pair.target_points
-        back = b, a, pair.target, pair.source, pair.target_points, pair.source_points
-        for blocks_a, blocks_b, source, target, points, truth in (there, back):
+    for pair, weight in zip(batch.pairs, weights, strict=True):
+        there = pair.source, pair.target, pair.source_points, pair.target_points
+        back = pair.target, pair.source, pair.target_points, pair.source_points
+        for source, target, points, truth in (there, back):
             grid = target.block_grid
-            correlation = correlate(blocks_a, blocks_b, source.grid, grid, weights=weight[layers])
             cells, truth = source.grid.nearest(points).to(weight.device), truth.to(weight)
-            similar = similarities(correlation, cells, method.temperature())
+            read = whole[id(source)].at(cells, source.grid)
+            similar = cosines(read, whole[id(target)], weight) / method.temperature()
             predicted, _ = kernel_soft_argmax(similar.detach(), grid, method.config.sigma)
             omega = importance(predicted, truth, NEARLY_RIGHT * grid.stride * max(grid.shape))
             right.append((omega < 1).float().mean())
