@@ -48,11 +48,11 @@ def build_hyperimage(blocks: Sequence[Tensor], grid: Grid) -> Hyperimage:
 
 
 def _squares(values: Tensor, channels: tuple[int, ...]) -> Tensor:
-    return torch.stack([part.square().sum(1) for part in torch.split(values, channels, 1)], 1)
+    return torch.stack([part.square().sum(1) for part in torch.split(values, list(channels), 1)], 1)
 
 
 def cosines(a: Hyperimage, b: Hyperimage, weights: Tensor) -> Tensor:
-    """Of the cells of one with those of the other, (K, N'); ``weights`` (L,) say how much each layer counts."""
+    """Of the cells of one with those of the other, (K, N'); ``weights`` (L,) of the layers."""
     each = weights.repeat_interleave(torch.tensor(a.channels, device=weights.device))  # (C,)
     length_a, length_b = ((side.squares @ weights).clamp_min(TINY).sqrt() for side in (a, b))
     return (a.values * each) @ b.values.T / (length_a[:, None] * length_b)
