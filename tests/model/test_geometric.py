@@ -131,10 +131,11 @@ def test_soft_inlier_count_by_hand() -> None:
 
 
 def test_neighbour_loss_by_hand() -> None:
-    even = torch.zeros(1, 2, 9)
-    assert neighbour_loss(even)[0] == pytest.approx(np.log(9))
-    even[0, :, 4] = np.log(8)  # as likely as all others together
-    assert neighbour_loss(even)[0] == pytest.approx(np.log(2))
+    scores = torch.full((1, 1, 15, 15), -99.0)
+    scores[0, 0, 7, 7] = 0.0  # sure of the middle
+    landed = torch.tensor([[0.0, 0.0], [2 / 7, 0.0], [-1 / 7, 3 / 7], [1.0, 1.0]]).view(4, 1, 2)
+    found = neighbour_loss(scores.expand(4, -1, -1, -1), landed)  # there, 2 cells away, 1 and 3, far away
+    assert_close((-found).exp(), torch.tensor([1.0, 3 / 5, 4 / 5 * 2 / 5, 0.0]) + 0.01)
 
 
 def test_a_field_of_one_affine_map_is_smooth_already() -> None:

@@ -27,7 +27,7 @@ class GeometricConfig:
     channels: int = 64  # of the learned layers
 
     def __post_init__(self) -> None:
-        for key, (low, high) in {"cells": (11, 64), "channels": (8, 1024)}.items():
+        for key, (low, high) in {"cells": (12, 64), "channels": (8, 1024)}.items():
             if not low <= getattr(self, key) <= high:
                 raise InputError(f"{key} = {getattr(self, key)}; wanted from {low} to {high}")
         if self.channels % 8:

@@ -3,8 +3,8 @@
 Each source cell has an affine map of its own. The network looks at the cosines in a window about where that
 leads, and says by how much to change it. Neighbours are averaged, so that the field stays smooth.
 
-It learns from pairs of images alone: of all target cells in a window about where a source cell lands, the one
-in the middle is to be the most similar.
+It learns from pairs of images alone. Which target cell a source cell belongs to is a classification by their
+cosines; the field is to lead where that puts most probability.
 
 B pairs  n cells along each side of a lattice, N = n * n  W cells of a window  C channels
 """
@@ -25,6 +25,9 @@ from ..model.geometric import lattice, read_maps
 from .base import Batch
 from .geometric import GeometricConfig, GeometricMethod
 
+NEAR = 4  # cells
+LEAST = 0.01
+
 
 @dataclass(frozen=True)
 class RTNsConfig(GeometricConfig):
@@ -42,9 +45,9 @@ class RTNsConfig(GeometricConfig):
 
 @dataclass(frozen=True)
 class NeighbourObjective:
-    """How a cell is told from its neighbours."""
+    """How the right neighbour is told from the others."""
 
-    temperature: float = 0.1  # of cosines
+    temperature: float = 0.05  # of cosines
     needs_points = False
 
     def __post_init__(self) -> None:
@@ -117,8 +120,8 @@ class RTNs(GeometricMethod):
         super().__init__(backbone, config)
         self.refine = Refinement((2 * self.config.reach + 1) ** 2, self.config.channels)
 
-    def windows(self, maps: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """After each iteration: where cells land, (B, N, 2); the cosines in windows about that, (B, N, W)."""
+    def estimates(self, maps: Tensor) -> Iterator[Tensor]:
+        """Where cells land after each iteration, (B, N, 2)."""
         size = maps.shape[2]
         cells = lattice(size, size).T.view(2, size, size).to(maps)
         side = 2 * self.config.reach + 1
@@ -129,22 +132,36 @@ class RTNs(GeometricMethod):
             strengths = F.normalize(seen, dim=2).mT.reshape(len(maps), -1, size, size)
             changes = self.refine(strengths)
             field = Field(field.matrix + changes.matrix, field.shift + changes.shift).smoothed(cells)
-            landed = (cells + field.shift).flatten(2).mT
-            yield landed, read_maps(maps, landed[:, :, None] + offsets)
+            yield (cells + field.shift).flatten(2).mT
 
     def landed(self, maps: Tensor) -> Tensor:
         """After the last iteration."""
-        *_, (landed, _) = self.windows(maps)
-        return landed
+        *_, last = self.estimates(maps)
+        return last
 
     def losses(self, batch: Batch, objective: Any) -> dict[str, Tensor]:
-        """Cross-entropy of each cell's window, whose middle is right; the mean of all iterations."""
+        """The mean of all iterations."""
         maps = self.cosines(batch)
-        terms = [neighbour_loss(seen / objective.temperature) for _, seen in self.windows(maps)]
+        scores = maps / objective.temperature
+        terms = [neighbour_loss(scores, landed) for landed in self.estimates(maps)]
         # Processes are averaged, and may have different numbers of pairs.
         return {"match": torch.stack(terms).mean(0).sum() * (batch.world_size / batch.total)}
 
 
-def neighbour_loss(scores: Tensor) -> Tensor:
-    """How unlikely the middle of each window (B, N, W) is, a mean over cells: (B,)."""
-    return -scores.log_softmax(dim=2)[:, :, scores.shape[2] // 2].mean(1)
+def neighbour_loss(scores: Tensor, landed: Tensor) -> Tensor:
+    """How unlikely the target cells are about where each source cell lands, a mean over cells: (B,).
+
+    Probabilities are spread over NEAR cells, falling linearly with the distance, so that an estimate feels a
+    good match before it is there; LEAST bounds what a cell without any costs.
+
+    Parameters
+    ----------
+    scores
+        (B, N, n, n), whose softmax over the target is the probability.
+    landed
+        (B, N, 2), normalised.
+    """
+    probability = scores.flatten(2).softmax(dim=2).view_as(scores)
+    box = NEAR + 1
+    spread = F.avg_pool2d(F.avg_pool2d(F.pad(probability, (NEAR,) * 4), box, 1), box, 1) * box**2
+    return -(read_maps(spread, landed[:, :, None]) + LEAST).log().mean((1, 2))
