@@ -15,7 +15,7 @@ from torch import Tensor
 from ..backbones.base import Backbone, Features
 from ..errors import InputError
 from ..model.geometric import cosine_maps, flow_to, initialise, read_maps, unit_features
-from .base import Batch, Matches, Method
+from .base import Batch, Matches, Method, check_layer
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,7 @@ class GeometricMethod(Method):
 
     def __init__(self, backbone: Backbone, config: GeometricConfig | None = None) -> None:
         super().__init__(backbone, config)
-        count = len(backbone.channels)
-        if not -count <= self.config.layer < count:
-            raise InputError(f"layer = {self.config.layer}; wanted: from {-count} to {count - 1}")
+        check_layer(backbone, self.config.layer)
 
     @abstractmethod
     def landed(self, maps: Tensor) -> Tensor:
@@ -53,7 +51,7 @@ class GeometricMethod(Method):
     @property
     def layers(self) -> Sequence[int]:
         """The one."""
-        return (self.config.layer % len(self.backbone.channels),)
+        return (check_layer(self.backbone, self.config.layer),)
 
     def prepare(self, samples: Sequence[Features], generator: torch.Generator, init: str = "random") -> None:
         """Begin with the identity."""
