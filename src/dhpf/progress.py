@@ -23,7 +23,9 @@ def shown(items: Iterable[Item], what: str, total: int, hidden: bool = False) ->
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
     target = plain_console(stderr=True)
+    if hidden or not target.is_terminal:  # a disabled bar of older releases of rich ends with an empty line
+        yield from items
+        return
     columns = TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn()
-    hidden = hidden or not target.is_terminal
-    with Progress(*columns, TimeRemainingColumn(), console=target, disable=hidden) as progress:
+    with Progress(*columns, TimeRemainingColumn(), console=target) as progress:
         yield from progress.track(items, total, description=what)

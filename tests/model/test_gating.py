@@ -16,7 +16,7 @@ def test_test_time_decision_is_the_larger_score() -> None:
     torch.nn.init.zeros_(first.weight)
     first.weight.data[0] = 1.0  # hidden unit 0: the sum of the pooled features
     first.weight.data[1] = -1.0  # hidden unit 1: minus it
-    norm.eps = 0.0
+    norm.running_var.fill_(1 - norm.eps)  # so that it divides by 1
     torch.nn.init.zeros_(last.weight)
     last.weight.data[0, 1] = 1.0  # off = relu(-sum)
     last.weight.data[1, 0] = 1.0  # on = relu(sum)
