@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 
 from dhpf.data.mini import make_mini
 from dhpf.evaluate.predictions import PairPrediction, Predictions
-from dhpf.train.checkpoint import FORMAT, STATE
+from dhpf.train.checkpoint import BEST, FORMAT, STATE
 from dhpf.train.sealed import seal
 from dhpf.zoo import MODELS, UNTRAINED
 
@@ -30,6 +30,14 @@ epochs = 2
 batch = 2
 save_every = 1
 """
+
+REFERENCES = {  # of COCO's format
+    "categories": [{"id": 1, "name": "thing", "keypoints": ["left", "right", "low"], "skeleton": [[1, 2]]}],
+    "images": [{"id": 1, "file_name": "photos/0.png", "width": 64, "height": 48}],
+    "annotations": [
+        {"id": 1, "image_id": 1, "category_id": 1, "keypoints": [10, 10, 2, 50, 12, 2, 20, 35, 1]}
+    ],
+}
 
 
 def photo(width: int, height: int, seed: int) -> Image.Image:
@@ -73,6 +81,7 @@ def make_inputs(folder: Path) -> None:
     points = [[10, 10], [50, 12], [20, 35]]
     (folder / "points.json").write_text(json.dumps(points))
     (folder / "truth.json").write_text(json.dumps({"target_points": points}))
+    (folder / "references.json").write_text(json.dumps(REFERENCES))
     (folder / "points.csv").write_text("x,y\n" + "".join(f"{x},{y}\n" for x, y in points))
     names = [f"photos/{a}.png,photos/{b}.png,points.json" for a in range(3) for b in range(a + 1, 4)]
     (folder / "pairs.csv").write_text("\n".join(["source,target,points", *names, ""]))
@@ -83,6 +92,8 @@ def make_inputs(folder: Path) -> None:
     (folder / "recipe.toml").write_text(RECIPE.format(root=folder / "data"))
     (folder / "head.safetensors").write_bytes(HEAD.read_bytes())
     (folder / "head.json").write_text((MODELS / f"{UNTRAINED}.json").read_text())
+    (folder / "begun").mkdir()
+    (folder / "begun" / BEST).write_bytes(HEAD.read_bytes())
     (folder / "run").mkdir()
     state = seal({"head.weight": torch.ones(3)}, {"format": FORMAT, "config": {}, "progress": {}})
     (folder / "run" / STATE).write_bytes(state)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,7 @@ def match_many(
     cache_bytes: int,
     others: Path | None = None,
     points: Path | str | None = None,
+    used: Iterable[Path] = (),
 ) -> Done:
     """Match all pairs of a list or a folder that are not finished yet.
 
@@ -80,6 +82,8 @@ def match_many(
         A folder whose images that one image is matched with.
     points
         Of that one image: a file, or as they are typed.
+    used
+        Further files that results must not replace.
     """
     listed = read_jobs(pairs) if others is None else one_to_many(pairs, others, points)
     outputs = {job: wanted.outputs(folder / job.name) for job in listed.jobs}
@@ -89,7 +93,7 @@ def match_many(
         raise InputError(f"{folder} holds the photos; choose another --out, lest results pass for photos")
     make_folder(folder)
     results = [path for files in outputs.values() for path in files.paths()]
-    check_outputs([record, *results], inputs | ({pairs} if pairs.is_file() else set()))
+    check_outputs([record, *results], {*inputs, pairs, *used})
 
     finished = {job for job, files in outputs.items() if all(path.exists() for path in files.paths())}
     settings = {

@@ -20,6 +20,8 @@ class Case(NamedTuple):
 
 DATA = "--dataset pf-pascal --root GOOD/data/PF-PASCAL"
 PAIR = "GOOD/png.png GOOD/jpg.jpg"
+POINTS = "--points GOOD/points.json"
+ANNOTATE = f"annotate GOOD/png.png GOOD/photos {POINTS}"
 
 # Where a file is read: {} stands for it. Each is tried with every kind of damage of its family. All commands
 # read heads and weights in one way: every kind is tried in two places, and a few in the others.
@@ -57,6 +59,16 @@ READERS: tuple[tuple[str, str], ...] = (
     ("weights", "import-checkpoint {} out.safetensors"),
     ("tensors", f"match {PAIR} --json out.json --model hpf-resnet50 --backbone {{}}"),
     ("tensors", "import-checkpoint {} out.safetensors"),
+    ("photo", f"annotate {{}} GOOD/photos {POINTS} --out out.json"),
+    ("points", "annotate GOOD/png.png GOOD/photos --points {} --out out.json"),
+    ("annotations", "annotate {} GOOD/photos --images GOOD --out out.json"),
+    ("annotations", "annotate GOOD/references.json {} --images GOOD --out out.json"),
+    ("annotations", "convert {} --out out.xml --format cvat"),
+    ("annotations", "web --port 0 --annotations {} --images GOOD"),
+    ("annotations", "web --port 0 --annotations GOOD/references.json --images GOOD --references {}"),
+    ("xml", "annotate {} GOOD/photos --images GOOD --out out.json"),
+    ("xml", "convert {} --out out.json"),
+    ("few-heads", "annotate GOOD/references.json GOOD/photos --out out.json --model {}"),
     ("root", "predict --dataset pf-pascal --root {} --out out.npz"),
     ("root", "evaluate --dataset spair-71k --root {} --json out.json"),
     ("root", "beam-search --dataset pf-willow --split test --root {} --json out.json"),
@@ -76,6 +88,11 @@ WRITERS: tuple[str, ...] = (
     "score GOOD/p.npz --train-list GOOD/trained.txt --root GOOD/data/PF-PASCAL --markdown {}",
     "score GOOD/p.npz --train-list GOOD/trained.txt --root GOOD/data/PF-PASCAL --html {}",
     "compare GOOD/p.npz GOOD/q.npz --json {}",
+    f"match {PAIR} --points GOOD/points.csv --truth GOOD/truth.json --csv {{}}",
+    f"{ANNOTATE} --model GOOD/head.safetensors --backbone GOOD/weights.pth --out {{}}",
+    f"{ANNOTATE} --out out.json --model GOOD/head.safetensors --contact-sheet {{}}",
+    "annotate GOOD/references.json GOOD/photos --out {}",
+    "convert GOOD/references.json --format csv --out {}",
     f"predict {DATA} --model GOOD/head.safetensors --backbone GOOD/weights.pth --out {{}}",
     f"evaluate {DATA} --train-list GOOD/trained.txt --model GOOD/head.safetensors --out {{}}",
     f"evaluate {DATA} --train-list GOOD/trained.txt --model GOOD/head.safetensors --html {{}}",
@@ -99,12 +116,14 @@ FOLDERS = (
     "analyse GOOD/p.npz --out {}",
     "train GOOD/recipe.toml --out {}",
     "data mini pf-pascal {}",
+    "annotate GOOD/references.json GOOD/photos --out out.json --features {}",
 )
 NO_FOLDERS = ("GOOD/png.png", "GOOD/png.png/out", "/proc/out", "BAD/places/circle.npz", "BAD/places/pipe.npz")
 
 MODEL_OPTIONS = (
     f"match {PAIR} --json out.json",
     "match-many GOOD/pairs.csv --out out",
+    "annotate GOOD/references.json GOOD/photos --out out.json",
     f"predict {DATA} --out out.npz",
     f"evaluate {DATA} --json out.json",
     f"beam-search {DATA} --json out.json",
@@ -213,6 +232,31 @@ OPTIONS: tuple[tuple[str, str], ...] = (
     ("analyse GOOD/p.npz --points GOOD/points.json --out out", "--points"),
     (f"analyse --pair {PAIR} --model a --model b --out out", "--model"),
     (f"analyse {DATA} --model hpf-resnet50 --timed-pairs 0 --out out", "--timed-pairs"),
+    ("annotate GOOD/references.json", "FOLDER"),
+    ("annotate GOOD/references.json GOOD/photos --out -", "-"),
+    ("annotate GOOD/references.json GOOD/photos --out out.json --contact-sheet out.json", "out.json"),
+    ("annotate GOOD/references.json GOOD/photos --out out.json --format magic", "magic"),
+    ("annotate GOOD/references.json GOOD/photos --out out.json --min-confidence nan", "nan"),
+    ("annotate GOOD/references.json GOOD/photos --out out.json --references 0", "--references"),
+    ("annotate GOOD/references.json GOOD/photos --out out.json --cache 0", "--cache"),
+    ("annotate GOOD/references.json GOOD/photos --out out.json --images none", "none"),
+    ("annotate GOOD/references.json GOOD/photos --out out.json --flip up", "up"),
+    ("annotate GOOD/references.json BAD/root/empty --out out.json", "BAD/root/empty"),
+    ("annotate GOOD/png.png GOOD/photos --out out.json", "--points"),
+    ("annotate GOOD/png.png GOOD/photos --points 1e9,1 --out out.json", "1e9,1"),
+    (f"annotate none.png GOOD/photos {POINTS} --out out.json", "none.png"),
+    ("convert GOOD/references.json", "--out"),
+    ("convert GOOD/references.json --out out.json --format magic", "magic"),
+    ("convert GOOD/png.png --out out.json", "GOOD/png.png"),
+    ("web --port 0 --annotations GOOD/references.json", "--images"),
+    ("web --port 0 --images GOOD", "--annotations"),
+    ("web --port 0 --references GOOD/references.json", "--annotations"),
+    ("web --port 0 --annotations GOOD/references.json --images BAD/root/empty", "photos/0.png"),
+    ("web --port 0 --annotations GOOD/references.json --images GOOD/png.png", "GOOD/png.png"),
+    (
+        "train GOOD/recipe.toml --out GOOD/begun --set model.start=GOOD/begun/best.safetensors",
+        "best.safetensors",
+    ),
     ("train nothing", "nothing"),
     ("train nothing.toml", "nothing.toml"),
     ("train GOOD/recipe.toml --out out --set run.device=gpu", "gpu"),

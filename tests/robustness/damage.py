@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import os
@@ -12,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import torch
-from benchmarks.inputs import HEAD, predictions
+from benchmarks.inputs import HEAD, REFERENCES, predictions
 from safetensors.torch import load_file, save_file
 
 from dhpf.evaluate.storage import pack_arrays, read_arrays
@@ -74,6 +75,36 @@ NO_POINTS: dict[str, Make] = {
     "surrogate": holds('[["\\ud800", 1]]'),
     "object": holds('{"corners": [[1, 2]]}'),
     "tables": holds('{"points": {"x": 1}}'),
+}
+
+
+def annotated(**fields: Any) -> Make:
+    """Sound annotations, but for fields of the image, of its object or of their category."""
+    content = copy.deepcopy(REFERENCES)
+    for records in content.values():
+        records[0].update({key: value for key, value in fields.items() if key in records[0]})
+    return holds(json.dumps(content))
+
+
+NO_ANNOTATIONS: dict[str, Make] = {
+    "else": holds("{}"),
+    "escape": annotated(file_name="../png.png"),
+    "absolute": annotated(file_name="/etc/passwd"),
+    "control": annotated(file_name="photos/\x1b[2J.png"),
+    "surrogate": annotated(name="\ud800"),
+    "nan": annotated(keypoints=[float("nan"), 1, 2] * 3),
+    "beyond": annotated(keypoints=[10**400, 1, 2] * 3),
+    "nulls": annotated(image_id=None),
+    "nowhere": annotated(category_id=7),
+    "size": annotated(width=-1),
+}
+NO_XML: dict[str, Make] = {
+    "words": holds("these are words"),
+    "cut": holds("<annotations><image"),
+    "deep": holds("<annotations>" + "<a>" * 100_000),
+    "entities": holds("<!DOCTYPE a [<!ENTITY a 'b'>]><annotations>&a;</annotations>"),
+    "encoding": holds("<?xml version='1.0' encoding='utf-7'?><annotations/>"),
+    "else": holds("<svg/>"),
 }
 NO_PAIRS: dict[str, Make] = {
     "columns": holds("a,b\n1.png,2.png\n"),
@@ -289,6 +320,8 @@ FAMILIES: dict[str, tuple[str, dict[str, Make]]] = {  # the ending of a family's
     "pairs": (".csv", {k: m for k, m in NO_FILES.items() if k != "folder"} | NO_TEXT | NO_PAIRS),
     "names": (".txt", NO_FILES | NO_TEXT | NO_NAMES),
     "recipe": (".toml", NO_FILES | {k: m for k, m in NO_TEXT.items() if k != "empty"} | NO_RECIPE),
+    "annotations": (".json", NO_FILES | NO_TEXT | NO_JSON | NO_ANNOTATIONS),
+    "xml": (".xml", {k: m for k, m in NO_FILES.items() if k != "folder"} | NO_XML),
     "predictions": (".npz", NO_FILES | NO_PREDICTIONS),
     "head": (".safetensors", HEADS),
     "few-heads": (".safetensors", FEW_HEADS),

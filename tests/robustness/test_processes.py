@@ -5,11 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
+from tests.conftest import Ran
 from tests.robustness.conftest import World
+
+Tried: TypeAlias = Callable[[str], Ran]
 
 PROGRAM = "from dhpf.__main__ import main; main()"
 SIGNAL_AT_IMPORT = """
@@ -21,12 +26,6 @@ class Sends:
             sys.meta_path.remove(self)
             os.kill(os.getpid(), signal.{signal})
 sys.meta_path.insert(0, Sends())
-"""
-NO_HOME = """
-import os, pwd
-def unknown(uid):
-    raise KeyError(uid)
-pwd.getpwuid = unknown
 """
 LITTLE_MEMORY = """
 import resource
@@ -43,10 +42,24 @@ def run(folder: Path, line: str, before: str = "", **environment: str) -> subpro
     )
 
 
-def refused(ended: subprocess.CompletedProcess[str], complaint: str) -> None:
-    assert (ended.returncode, ended.stdout) == (2, ""), ended.stderr
-    assert ended.stderr.startswith("dhpf: error: ") and ended.stderr.count("\n") == 1, ended.stderr
-    assert complaint in ended.stderr
+@pytest.fixture
+def tried(
+    tmp_path: Path,
+    world: World,
+    command: Callable[..., Ran],
+    loaded_once: None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Tried]:
+    """The program in an empty folder, in this process; it must leave the folder empty."""
+    monkeypatch.chdir(tmp_path)
+    yield lambda line: command(*world.real(line).split())
+    assert list(tmp_path.iterdir()) == []
+
+
+def refused(ran: Ran, complaint: str) -> None:
+    assert (ran.code, ran.out) == (2, ""), ran.err
+    assert ran.err.startswith("dhpf: error: ") and ran.err.count("\n") == 1, ran.err
+    assert complaint in ran.err
 
 
 @pytest.mark.parametrize("module", ["typer", "dhpf.cli.web", "PIL", "torch", "dhpf.matcher"])
@@ -68,21 +81,31 @@ def test_sigterm_leaves_no_temporary_folder(tmp_path: Path, world: World) -> Non
     assert [*work.iterdir(), *temporary.iterdir()] == []
 
 
+def unknown(uid: int) -> None:
+    raise KeyError(uid)
+
+
 @pytest.mark.parametrize(
     "line", ["data list", "data download pf-pascal", "match --sample cats --model hpf-resnet101"]
 )
-def test_a_user_without_a_home(tmp_path: Path, line: str) -> None:
-    refused(run(tmp_path, line, NO_HOME), "there is no home folder for downloads; set DHPF_HOME to a folder")
-    assert list(tmp_path.iterdir()) == []
+def test_a_user_without_a_home(line: str, tried: Tried, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    for variable in ("HOME", "XDG_CACHE_HOME", "DHPF_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    refused(tried(line), "there is no home folder for downloads; set DHPF_HOME to a folder")
 
 
-def test_nonsense_about_processes(tmp_path: Path, world: World) -> None:
-    line = world.real("predict --dataset pf-pascal --root GOOD/data/PF-PASCAL --out out.npz")
-    refused(run(tmp_path, line, LOCAL_WORLD_SIZE="x"), "LOCAL_WORLD_SIZE=x")
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.parametrize(
+    "nonsense", ["LOCAL_WORLD_SIZE=x", "LOCAL_WORLD_SIZE=0", "RANK=x", "RANK=2", "RANK=-1"]
+)
+def test_nonsense_about_processes(nonsense: str, tried: Tried, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv(*nonsense.split("="))
+    refused(tried("predict --dataset pf-pascal --root GOOD/data/PF-PASCAL --out out.npz"), nonsense)
 
 
 def test_little_memory_from_the_beginning(tmp_path: Path) -> None:
     """As after ulimit -v: libraries themselves cannot be loaded, or the model cannot."""
-    refused(run(tmp_path, "match --sample cats", LITTLE_MEMORY, OMP_NUM_THREADS="1"), "memory")
+    ended = run(tmp_path, "match --sample cats", LITTLE_MEMORY, OMP_NUM_THREADS="1")
+    refused(Ran(ended.returncode, ended.stdout, ended.stderr), "memory")
     assert list(tmp_path.iterdir()) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -95,6 +96,25 @@ def test_half_a_line_of_a_killed_server_is_dropped(begin: Begin, files: tuple[Pa
     again.move(C, 0, 0, 0, [7, 8])
     again.close()
     assert [json.loads(line)["photo"] for line in log.read_text().splitlines()] == ["b.png", "c.png"]
+
+
+def test_a_full_disc_costs_the_change_and_nothing_else(begin: Begin, files: tuple[Path, Path]) -> None:
+    review = begin(*files)
+    review.move(B, 0, 0, 1, [31.5, 9])
+    log, untouched = Path(f"{review.path}.log"), points(review.annotations, C)
+    before, limits = log.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 20, limits[1]))  # half a line fits
+    try:
+        with pytest.raises(InputError, match="the change is not kept"):
+            review.move(C, 0, 0, 1, [1, 1])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert log.read_bytes() == before
+    review.move(B, 1, 0, 1, [30, 8])
+    review.close()
+    resumed = begin(*files).annotations
+    assert points(resumed, B)[1] == [30, 8, 2]
+    assert points(resumed, C) == untouched
 
 
 def test_a_kill_between_log_and_annotations_loses_nothing(begin: Begin, files: tuple[Path, Path]) -> None:

@@ -33,8 +33,10 @@ figure { margin: 40px 0 } svg { max-width: 100%; height: auto; background: #fff 
 """
 
 
-def write_report(models: Sequence[ModelStudy], folder: Path) -> list[Path]:
-    """Write everything, all of it or nothing.
+def write_report(
+    models: Sequence[ModelStudy], folder: Path, inputs: Iterable[Path | None] = ()
+) -> list[Path]:
+    """Write everything, all of it or nothing, and none of the inputs.
 
     Returns
     -------
@@ -44,7 +46,7 @@ def write_report(models: Sequence[ModelStudy], folder: Path) -> list[Path]:
     contents = {name: content for chart in charts for name, content in chart.files().items()}
     contents[OVERVIEW] = to_csv(COLUMNS, overview(models)).encode()
     contents[PAGE] = to_html(models, charts).encode()
-    return write_contents(folder, contents)
+    return write_contents(folder, contents, inputs)
 
 
 def write_contents(

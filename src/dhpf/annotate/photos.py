@@ -11,11 +11,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import InputError
-from ..images import read_size
+from ..images import read_image, read_size
 from ..pair_list import PHOTOS, list_photos
 from ..points import parse_points
 from .annotations import VISIBLE, AnnotatedImage, Annotations, Category, Floats, LabelledObject
 from .formats import is_annotation_file, read_annotations
+from .formats.records import at
 from .photo_points import read_photo_points
 
 UPLOAD = re.compile(r"^[0-9a-f]{8}-")  # what Label Studio puts before the name of an upload
@@ -103,7 +104,8 @@ def annotations_of_points(photo: Path, points: Path | str) -> Annotations:
     marked, names = read_photo_points(points, photo)
     numbers = tuple(str(number) for number in range(1, len(marked) + 1))
     category = Category("object", numbers if names is None else names)
-    one = LabelledObject(category, np.array([[*point, VISIBLE] for point in marked]))
+    with at(str(points)[:80]):
+        one = LabelledObject(category, np.array([[*point, VISIBLE] for point in marked]))
     return Annotations((category,), (AnnotatedImage(photo.name, size, (one,)),))
 
 
@@ -121,7 +123,7 @@ def references_of(
                 raise InputError(
                     f"{name}: its photo {image.file_name} is not in {where}; give its folder as --images"
                 )
-            size = read_size(path)
+            size = read_image(path).size  # all of it: labels of a photo that is cut off are of no use
             if image.size is not None and image.size != size:
                 said = "{} x {}".format(*image.size)
                 raise InputError(f"{path} is {size[0]} x {size[1]} pixels, but {name} says {said}")

@@ -153,6 +153,8 @@ def run(
         if journal is not None:
             journal.read()
             complete[0] = _in_order(job, {name: image for name, (_, image) in journal.done.items()})
+        if failed and not len(complete[0]):
+            raise InputError(f"not one of the photos could be annotated, the first: {failed[0]}")
         if last is not None:
             last(complete[0])
 

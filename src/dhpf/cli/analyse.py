@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -9,11 +10,13 @@ import typer
 
 from ..errors import InputError
 from .evaluate import Workers
+from .given import files_given
 from .match import Backbone, Device, Size, parse_size
 from .models import load_model
 
 
 def analyse(
+    context: typer.Context,
     predictions: Annotated[
         Optional[list[Path]],
         typer.Argument(metavar="PREDICTIONS.npz", help="Files of 'dhpf predict', one for each model."),
@@ -77,7 +80,8 @@ def analyse(
 
     check_matplotlib()
     if pair is not None:
-        _analyse_pair(pair, points, out, model[0] if model else None, sides, device, backbone)
+        inputs = files_given(context, "out")
+        _analyse_pair(pair, points, out, model[0] if model else None, sides, device, backbone, inputs)
         return
     if predictions:
         from ..analysis.study import study_files
@@ -95,7 +99,7 @@ def analyse(
         matchers = [load_model(name, sides, device, backbone) for name in names]
         make_folder(out)
         models = study_models(matchers, pairs, out, timed_pairs or TIMED_PAIRS, workers)
-    written = write_report(models, out)
+    written = write_report(models, out, files_given(context, "out"))
     typer.echo(f"wrote {written[-1]} and {len(written) - 1} more files in {out}")
     print_overview(models, Console())
 
@@ -108,6 +112,7 @@ def _analyse_pair(
     sides: tuple[int, int] | None,
     device: str,
     backbone: Path | None,
+    inputs: Iterable[Path],
 ) -> None:
     from rich.console import Console
 
@@ -124,6 +129,6 @@ def _analyse_pair(
     matcher = load_model(model, sides, device, backbone)
     make_folder(out)
     study = study_pair(matcher, source, target, given)
-    for path in write_pair(study, out, (*pair, points)):
+    for path in write_pair(study, out, inputs):
         typer.echo(f"wrote {path}")
     print_pair(study, Console())

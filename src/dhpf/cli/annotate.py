@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
 from ..errors import InputError
+from .given import files_given
 from .match import Backbone, Device, Flip, MinConfidence, Model, PhotoPoints, Size, parse_size
 from .models import load_model
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
 
 def annotate(
+    context: typer.Context,
     references: Annotated[
         Path,
         typer.Argument(
@@ -71,16 +74,17 @@ def annotate(
     """
     from ..annotate.formats import check_format, encode
     from ..annotate.run import check_confidence, confident, read_job, run
-    from ..files import check_outputs, write_together
+    from ..files import STDOUT, check_outputs, write_together
     from ..processes import rank_and_world_size
 
+    if STDOUT in (out, contact_sheet):
+        raise InputError("- is no file name; give one, beside which what is finished is kept")
     check_format(format)
     check_confidence(min_confidence)
     sides = None if size is None else parse_size(size)
     job = read_job(references, photos, images, points)
-    inputs = [references, photos, *(target.path for target in job.targets.photos)]
-    inputs += [reference.path for reference in job.references]
-    check_outputs([out, contact_sheet], inputs)
+    used = [*(target.path for target in job.targets.photos), *(one.path for one in job.references)]
+    check_outputs([out, contact_sheet], chain(files_given(context, "out", "contact_sheet"), used))
     paths = {target.name: target.path for target in job.targets.photos}
     first = rank_and_world_size()[0] == 0
     for line in (*job.notes, *job.targets.notes) if first else ():
@@ -97,8 +101,6 @@ def annotate(
 
     def write(found: Annotations) -> None:
         kept = confident(found, min_confidence)
-        if not len(kept):
-            raise InputError("not one of the photos could be read; see the lines above")
         content, lost = encode(kept, format)
         files = {} if contact_sheet is None else {contact_sheet: page(kept, paths).encode()}
         write_together({**files, out: content})

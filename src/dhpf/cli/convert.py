@@ -25,7 +25,7 @@ def convert(
       dhpf convert annotations.reviewed.json --out annotations.xml --format cvat
     """
     from ..annotate.formats import check_format, encode, read_annotations
-    from ..files import check_outputs, write_atomically
+    from ..files import STDOUT, check_outputs, write_atomically
 
     check_format(format)
     check_outputs([out], [annotations])
@@ -34,4 +34,5 @@ def convert(
     write_atomically(out, content)
     for line in (*read.notes, *lost):
         typer.echo(f"dhpf: note: {line}", err=True)
-    typer.echo(f"{len(read)} photos: {out}")
+    if out != STDOUT:
+        typer.echo(f"{len(read)} photos: {out}")

@@ -20,6 +20,7 @@ from ..errors import InputError
 from ..evaluate.beam_search import ALPHA, BEAM, MOST_LAYERS, Step
 from ..evaluate.protocol import ALPHAS, DEFAULT_PRESET, DIRECTIONS, alpha_names, protocol_for
 from ..files import check_outputs, write_atomically
+from .given import files_given
 from .match import Backbone, Device, Flip, Model, Size, parse_size
 from .score import (
     Alpha,
@@ -58,6 +59,7 @@ Cache = Annotated[int, typer.Option(metavar="MB", min=1, help="Memory for images
 
 
 def predict(
+    context: typer.Context,
     dataset: Dataset,
     root: Root,
     out: Annotated[Path, typer.Option(metavar="FILE.npz", help="The predictions file.")],
@@ -86,7 +88,7 @@ def predict(
     """
     sides = parse_size(size) if size else None
     pairs = _open(dataset, root, split, layout)
-    check_outputs((out,), chain((Path(model) if model else None, backbone), pairs.files()))
+    check_outputs((out,), chain(files_given(context, "out"), pairs.files()))
 
     from ..evaluate.predict import predict as predict_pairs
     from ..matcher import load
@@ -113,6 +115,7 @@ def predict(
 
 
 def evaluate(
+    context: typer.Context,
     dataset: Dataset,
     root: Root,
     out: Annotated[
@@ -154,8 +157,8 @@ def evaluate(
     alpha_names(alpha)
     if train_list is not None:
         read_training_list(train_list)
-    inputs = (Path(model) if model else None, backbone, train_list)
-    check_outputs((out, json, csv, markdown, html), chain(inputs, _files(dataset, root, split, layout)))
+    given = files_given(context, "out", "json", "csv", "markdown", "html")
+    check_outputs((out, json, csv, markdown, html), chain(given, _files(dataset, root, split, layout)))
 
     rank, world = rank_and_world_size()
     if out is None and world > 1:
@@ -175,6 +178,7 @@ def _call(command: Callable[..., None], options: Mapping[str, Any]) -> None:
 
 
 def beam_search(
+    context: typer.Context,
     dataset: Dataset,
     root: Root,
     split: Split = "val",
@@ -206,7 +210,7 @@ def beam_search(
     rules = protocol_for(dataset, protocol, change)
     sides = parse_size(size) if size else None
     pairs = _open(dataset, root, split, layout)
-    check_outputs([json], chain([Path(model) if model else None, backbone], pairs.files()))
+    check_outputs([json], chain(files_given(context, "json"), pairs.files()))
     others = _open(dataset, root, exclude_pairs_of, layout) if exclude_pairs_of else None
 
     from ..evaluate.layer_search import search_layers

@@ -9,6 +9,7 @@ import typer
 
 from ..errors import InputError
 from ..files import STDOUT
+from .given import files_given
 from .models import load_model
 
 FEW = 3  # automatic points: fewer say that a pair looks unmatched
@@ -78,6 +79,7 @@ def parse_size(text: str) -> tuple[int, int]:
 
 
 def match(
+    context: typer.Context,
     source: Annotated[Optional[Path], typer.Argument(metavar="A", help="The source photo.")] = None,
     target: Annotated[Optional[Path], typer.Argument(metavar="B", help="The target photo.")] = None,
     points: PhotoPoints = None,
@@ -133,7 +135,7 @@ def match(
     from ..files import write_together
     from ..images import read_image
     from ..outputs import Outputs
-    from ..points import check_points, parse_points, read_points
+    from ..points import check_points, read_points
     from ..viz.styles import STYLES, check_style
 
     if sample is not None:
@@ -148,8 +150,7 @@ def match(
         raise InputError("--style is how the picture is drawn: name it with --out")
     sides = None if size is None else parse_size(size)
     outputs = Outputs(out, json, flow, warp, STYLES[0] if style is None else style, csv, min_confidence)
-    file = None if points is None or parse_points(points) else Path(points)
-    outputs.check(source, target, file, truth, backbone, None if model is None else Path(model))
+    outputs.check(source, target, *files_given(context, "out", "json", "csv", "flow", "warp"))
     photo_a, photo_b = read_image(source), read_image(target)
     marked, names = read_photo_points(points, source) if points else (None, None)
     given = None if marked is None else check_points(marked, photo_a.size)
@@ -172,6 +173,7 @@ def match(
 
 
 def match_many(
+    context: typer.Context,
     pairs: Annotated[
         Path,
         typer.Argument(
@@ -240,7 +242,7 @@ def match_many(
 
     matcher = load_model(model, sides, device, backbone, flip)
     wanted = Wanted(draw, flow, warp, chosen, csv, min_confidence)
-    done = run(matcher, pairs, out, wanted, cache * 2**20, folder, typed)
+    done = run(matcher, pairs, out, wanted, cache * 2**20, folder, typed, files_given(context, "out"))
     for line in done.failed:
         typer.echo(f"dhpf: failed: {line}", err=True)
     ignored = f", {done.ignored} files that are not photos ignored" if done.ignored else ""

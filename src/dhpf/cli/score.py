@@ -11,6 +11,7 @@ import typer
 
 from ..evaluate.protocol import ALPHAS, DEFAULT_PRESET, PRESETS, protocol_for
 from ..files import STDOUT, check_outputs
+from .given import files_given
 
 if TYPE_CHECKING:
     from ..evaluate.render import Table
@@ -36,6 +37,7 @@ Html = Annotated[Optional[Path], typer.Option(help="Write a report with a galler
 
 
 def score(
+    context: typer.Context,
     predictions: Annotated[Path, typer.Argument(help="Predictions file, as 'dhpf predict' writes it.")],
     alpha: Alpha = list(ALPHAS),  # noqa: B006  # typer copies it
     protocol: ProtocolName = DEFAULT_PRESET,
@@ -61,7 +63,8 @@ def score(
 
     loaded = Predictions.load(predictions)
     there = () if root is None else chain(image_files(loaded, root), lists_in(loaded.dataset, root))
-    check_outputs((json, csv, markdown, html), chain((predictions, train_list), there))
+    given = files_given(context, "json", "csv", "markdown", "html")
+    check_outputs((json, csv, markdown, html), chain((predictions,), given, there))
     found = score_predictions(
         loaded,
         protocol_for(loaded.dataset, protocol, change),

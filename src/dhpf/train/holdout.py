@@ -75,7 +75,8 @@ def _connected(pairs: Sequence[frozenset[str]]) -> dict[str, list[int]]:
     """Groups of pairs that share images, directly or by way of others: first name, positions of the pairs."""
     names = sorted(frozenset().union(*pairs))
     number = {name: k for k, name in enumerate(names)}
-    ends = np.array([(number[min(pair)], number[max(pair)]) for pair in pairs])
+    # SciPy 1.11 takes no longer integers
+    ends = np.array([(number[min(pair)], number[max(pair)]) for pair in pairs], np.int32)
     graph = coo_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(len(names),) * 2)
     labels = connected_components(graph, directed=False)[1]
     _, first = np.unique(labels, return_index=True)

@@ -18,7 +18,7 @@ from ..backbones.weights import load_backbone
 from ..data.pairs import Photo
 from ..errors import InputError
 from ..evaluate.provenance import code_version
-from ..files import cache_folder, check_folder, check_writable, make_folder, write_atomically
+from ..files import cache_folder, check_folder, check_outputs, check_writable, make_folder, write_atomically
 from ..heads import load_head_for_training, save_head
 from ..matcher import check_device, check_size, round_size
 from ..methods import find_method
@@ -58,6 +58,8 @@ def train(config: Config, out: Path, resume: bool = False, features: Path | None
     resumes = (out / STATE).exists()
     if resumes and not resume:
         raise InputError(f"{out} holds a run already; resume it with --resume, or choose another --out")
+    if out.is_dir() and config.model.start:
+        check_outputs([out / name for name in (BEST, LAST)], [find_head(config.model.start)])
     check_folder(out)
     needs_points = getattr(config.loss, "needs_points", True)
     needs_masks = getattr(config.loss, "needs_masks", False)

@@ -44,7 +44,7 @@ class Log:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            self._stream = path.open("ab")
+            self._stream = path.open("ab", buffering=0)  # or a line that failed would be tried again later
         except OSError as error:
             raise InputError(f"cannot write {path}: {error.strerror}") from None
         try:
@@ -65,11 +65,14 @@ class Log:
 
     def add(self, line: dict[str, Any]) -> None:
         """Write a change."""
+        left = json.dumps(line, allow_nan=False).encode() + b"\n"
+        length = self.path.stat().st_size
         try:
-            self._stream.write(json.dumps(line, allow_nan=False).encode() + b"\n")
-            self._stream.flush()
+            while left:
+                left = left[self._stream.write(left) :]
             os.fsync(self._stream.fileno())
         except OSError as error:
+            self._stream.truncate(length)  # half a line would spoil the next one
             raise InputError(f"cannot write {self.path}: {error.strerror}; the change is not kept") from None
 
     def close(self) -> None:
