@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dhpf import InputError
+from dhpf.annotate.formats import encode, read_annotations
 from dhpf.backbones.state import read_state
 from dhpf.data.check import check
 from dhpf.data.mini import make_mini
@@ -61,6 +62,15 @@ DATA = (
     ("JSON", "spair-71k", "*.json"),
 )
 
+ANNOTATIONS = {  # the formats, and the endings of their files
+    "coco": ".json",
+    "cvat": ".xml",
+    "label-studio": ".json",
+    "deeplabcut": ".csv",
+    "json": ".json",
+    "csv": ".csv",
+}
+
 
 @dataclass
 class Fuzzed:
@@ -82,7 +92,10 @@ def sorted_counts(counts: Counter[str]) -> dict[str, int]:
 
 
 def more_inputs(folder: Path) -> None:
-    """Data sets of every kind of annotation; a zip archive, and a tar archive with a link."""
+    """Annotations of every format, data sets of every kind; a zip archive, and a tar archive with a link."""
+    annotations = read_annotations(folder / "references.json")
+    for format, ending in ANNOTATIONS.items():
+        (folder / f"{format}{ending}").write_bytes(encode(annotations, format).content)
     for _, name, _ in DATA:
         make_mini(name, folder / name)
     with zipfile.ZipFile(folder / "archive.zip", "w", zipfile.ZIP_DEFLATED) as zipped:
@@ -125,6 +138,10 @@ def readers(good: Path) -> dict[str, tuple[list[Path], Callable[[Path], object]]
             lambda p: in_place(good / "run" / STATE, p, lambda: read_training_state(good / "run")),
         ),
         "points (JSON, CSV)": ([good / "points.json", good / "truth.json", good / "points.csv"], read_points),
+        "annotations (JSON, XML, CSV)": (
+            [good / f"{format}{ending}" for format, ending in ANNOTATIONS.items()],
+            read_annotations,
+        ),
         "pair lists (CSV)": ([good / "pairs.csv"], read_jobs),
         "training lists": ([good / "trained.txt"], read_training_list),
         "recipes (TOML)": ([good / "recipe.toml"], read_recipe),

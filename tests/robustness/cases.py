@@ -59,6 +59,7 @@ READERS: tuple[tuple[str, str], ...] = (
     ("weights", "import-checkpoint {} out.safetensors"),
     ("tensors", f"match {PAIR} --json out.json --model hpf-resnet50 --backbone {{}}"),
     ("tensors", "import-checkpoint {} out.safetensors"),
+    ("photo", f"match-many {{}} GOOD/photos {POINTS} --out out"),
     ("photo", f"annotate {{}} GOOD/photos {POINTS} --out out.json"),
     ("points", "annotate GOOD/png.png GOOD/photos --points {} --out out.json"),
     ("annotations", "annotate {} GOOD/photos --images GOOD --out out.json"),
