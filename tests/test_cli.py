@@ -186,7 +186,9 @@ def test_bad_options(command: Command, folder: Path, options: str, complaint: st
 
 def test_bad_commands(command: Command, folder: Path) -> None:
     assert "give two photos" in refused(command, folder, "match", "a.png")
-    assert "known are cheetahs, cats, big-cats" in refused(command, folder, "match", "--sample", "dogs")
+    assert "known are cheetahs, birds, cattle, cats, big-cats" in refused(
+        command, folder, "match", "--sample", "dogs"
+    )
     assert "Did you mean" in refused(command, folder, "mach", "a.png", "b.png")
     assert "no such list of pairs" in refused(command, folder, "match-many", "none.csv", "--out", "m")
     assert "Missing option '--out'" in refused(command, folder, "match-many", ".")

@@ -9,13 +9,15 @@ from .errors import InputError
 FOLDER = Path(__file__).parent / "assets" / "samples"
 PAIRS = {
     "cheetahs": ("cheetah", "cheetah_cub"),
+    "birds": ("kingfisher", "macaw"),
+    "cattle": ("bison", "cow"),
     "cats": ("chelsea", "cheetah"),
     "big-cats": ("lion", "cheetah_cub"),
 }
 
 
 def sample(name: str) -> Path:
-    """Path of a sample photo: cheetah, cheetah_cub, chelsea or lion."""
+    """Path of a sample photo: bison, cheetah, cheetah_cub, chelsea, cow, kingfisher, lion or macaw."""
     photos = {path.stem: path for path in sorted(FOLDER.glob("*.jpg"))}
     if name not in photos:
         raise InputError(f"no sample photo '{name}': known are {', '.join(photos)}")
@@ -23,7 +25,7 @@ def sample(name: str) -> Path:
 
 
 def sample_pair(name: str) -> tuple[Path, Path]:
-    """Paths of a sample pair: cheetahs, cats or big-cats."""
+    """Paths of a sample pair: cheetahs, birds, cattle, cats or big-cats."""
     if name not in PAIRS:
         raise InputError(f"no sample pair '{name}': known are {', '.join(PAIRS)}")
     source, target = PAIRS[name]

@@ -53,7 +53,7 @@ def expected(quick: dhpf.Matcher) -> dhpf.Match:
 def test_setup_names_what_can_be_chosen(client: Client) -> None:
     setup = client.send("GET", "/api/setup").json
     assert [model["name"] for model in setup["models"] if model["default"]] == [DEFAULT_MODEL]
-    assert setup["samples"] == ["cheetahs", "cats", "big-cats"]
+    assert setup["samples"] == ["cheetahs", "birds", "cattle", "cats", "big-cats"]
     assert setup["scale"] == SCALE.tolist()  # what drawings use, too
 
 

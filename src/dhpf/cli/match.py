@@ -98,7 +98,7 @@ def match(
     warp: Annotated[Optional[Path], typer.Option(help="Write A warped onto B as a picture.")] = None,
     style: Annotated[
         Optional[str],
-        typer.Option(help="How --out is drawn: lines (as without it), truth, warp, flow or heat."),
+        typer.Option(help="How --out is drawn: lines (as without it), points, truth, warp, flow or heat."),
     ] = None,
     truth: Annotated[
         Optional[Path],
@@ -107,7 +107,8 @@ def match(
         ),
     ] = None,
     sample: Annotated[
-        Optional[str], typer.Option(help="Match a bundled pair instead: cheetahs, cats or big-cats.")
+        Optional[str],
+        typer.Option(help="Match a bundled pair instead: cheetahs, birds, cattle, cats or big-cats."),
     ] = None,
     model: Model = None,
     size: Size = None,
