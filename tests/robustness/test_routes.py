@@ -67,6 +67,20 @@ NO_POINTS: tuple[Any, ...] = (
     [[10**400, 1]],
     [[1, 1]] * 201,
 )
+NO_MATCHED = (  # of one point
+    "a",
+    3,
+    {},
+    [],
+    [[1, 1]],
+    [[1, 1, 2]],
+    [[1, 1, -0.1]],
+    [[1, 1, None]],
+    [[1e9, 1, 1]],
+    [[float("nan"), 1, 1]],
+    [[10**400, 1, 1]],
+    [[1, 1, 1]] * 2,
+)
 NO_MATCHES = ("other", "MATCH.", "%2e%2e", "x" * 3000, "%00", "%ff", "'--")
 OUT = (
     "/../pyproject.toml",
@@ -91,6 +105,9 @@ def table() -> list[Asked]:
     picture = "/api/match/MATCH/picture"
     asked += [Asked("POST", picture, 400, {"view": "lines", "points": points}) for points in NO_POINTS]
     asked += [Asked("POST", picture, 400, {"view": view}) for view in ("", None, 3, [], "magic", "x" * 5000)]
+    one = {"view": "lines", "points": [[1, 1]]}
+    asked += [Asked("POST", picture, 400, {**one, "matches": matches}) for matches in NO_MATCHED]
+    asked += [Asked("POST", picture, 400, {**one, "names": names}) for names in ("a", [], [3], ["a", "b"])]
     asked.append(Asked("POST", "/api/match/MATCH/heat", 400, {"points": [[1, 1], [2, 2]]}))
     for method, what in map(str.split, OF_A_MATCH):
         content = {"view": "lines", "points": [[1, 1]]} if method == "POST" else None

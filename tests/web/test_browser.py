@@ -17,7 +17,8 @@ from benchmarks.web_process import browser, missing_for_browser, running_server
 from PIL import Image
 
 import dhpf
-from dhpf.viz.colours import colours
+from dhpf.viz.canvas import GAP, drawing_size
+from dhpf.viz.colours import SCALE, colours
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -59,7 +60,7 @@ class Visit:
 
     def ready(self) -> str:
         """What shows that the page can be used."""
-        return "document.querySelectorAll('#samples button').length === 3"
+        return "document.querySelectorAll('#samples button').length === 5"
 
     def script(self, code: str, *given: object) -> Any:
         return self.driver.execute_script(f"return {code}", *given)
@@ -407,6 +408,7 @@ def test_matches_are_corrected_found_on_the_source_and_absent(
 ) -> None:
     """A drag on the target, a click there, the least confidence, points of a file; all outlive a reload."""
     from selenium.webdriver import ActionChains
+    from selenium.webdriver.support.ui import WebDriverWait
 
     def state() -> list[list[str]]:
         rows = desktop.find_elements("css selector", "tbody tr")
@@ -445,6 +447,15 @@ def test_matches_are_corrected_found_on_the_source_and_absent(
     )
     visit.wait_for_points(2)  # what the person gave stays
     assert state()[1][2] == "absent"
+    desktop.execute_cdp_cmd(
+        "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)}
+    )
+    visit.find("#png").click()
+    WebDriverWait(desktop, PATIENCE).until(lambda _: (tmp_path / "dhpf-lines.png").exists())
+    with Image.open(tmp_path / "dhpf-lines.png") as picture:  # where the point was dragged to, in yellow
+        size = np.array(drawing_size(reverse.source.size))
+        x, y = np.rint(visit.shown("target")[0] * size - 0.5).astype(int).tolist()
+        np.testing.assert_allclose(picture.convert("RGB").getpixel((480 + GAP + x, y)), SCALE[-1], atol=1)
     shown = state()
     desktop.refresh()
     visit.wait_for_message("Matched")
@@ -473,7 +484,7 @@ def test_loading_the_page_again_loses_nothing(desktop: Chrome, address: str, mat
     visit.wait_for_points(3)
     visit.find("#forget").click()
     visit.wait("document.querySelector('#source .empty')?.checkVisibility()")
-    visit.wait("document.querySelectorAll('#samples button').length === 3")
+    visit.wait("document.querySelectorAll('#samples button').length === 5")
     assert visit.table() == []
     visit.no_complaints()
 

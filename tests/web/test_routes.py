@@ -16,7 +16,8 @@ from PIL import Image
 
 import dhpf
 from dhpf.methods.dhpf import DHPF
-from dhpf.viz.colours import SCALE
+from dhpf.viz.canvas import GAP, drawing_size, placed
+from dhpf.viz.colours import SCALE, colours
 from dhpf.web.sessions import VIEW_SIDE
 from dhpf.zoo import DEFAULT_MODEL
 from tests.conftest import texture
@@ -128,6 +129,21 @@ def test_pictures_are_the_drawings(client: Client, expected: dhpf.Match, view: s
     assert (answer.status, answer.headers["Content-Type"]) == (200, "image/png")
     drawn = expected.draw(points if view in ("lines", "heat") else None, style=view)
     np.testing.assert_array_equal(picture(answer.body), np.asarray(drawn))
+
+
+def test_a_picture_shows_matches_where_a_person_put_them(client: Client, expected: dhpf.Match) -> None:
+    """The dot has moved there, in the colour of the confidence that was given."""
+    where, left = client.matched_sample("cheetahs"), drawing_size(expected.source.size)[0] + GAP
+    content = {"view": "lines", "points": POINTS[:1]}
+    corrected = {"matches": [[400, 100, 0.0]], "names": ["nose"]}
+    own, moved = (
+        picture(client.send("POST", f"{where}/picture", {**content, **more}).body) for more in ({}, corrected)
+    )
+    ends = np.array([expected.transfer(POINTS[:1])[0], [400, 100]])
+    (x, y), (new_x, new_y) = np.rint(placed(ends, expected.target.size)).astype(int)
+    np.testing.assert_array_equal(own[y, left + x], colours(expected.confidence_at(POINTS[:1]))[0])
+    np.testing.assert_array_equal(moved[new_y, left + new_x], colours(0.0))
+    assert not np.array_equal(moved[y, left + x], own[y, left + x])
 
 
 def test_what_is_shown_without_points(client: Client, expected: dhpf.Match) -> None:

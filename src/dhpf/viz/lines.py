@@ -16,14 +16,21 @@ if TYPE_CHECKING:
     from ..points import Points
 
 
-def draw_lines(match: Match, points: Points, names: Sequence[str] | None = None) -> Image.Image:
-    """Draw ``points`` (K, 2), in source pixels, their matches, and lines coloured by confidence."""
-    confidence = match.confidence_at(points)
+def draw_lines(
+    match: Match, points: Points, names: Sequence[str] | None = None, matches: Points | None = None
+) -> Image.Image:
+    """Draw ``points`` (K, 2), in source pixels, their matches, and lines coloured by confidence.
+
+    ``matches`` (K, 3) are x and y in target pixels and confidence, where a person has corrected them.
+    """
+    if matches is None:
+        matches = np.column_stack([match.transfer(points), match.confidence_at(points)])
+    confidence = matches[:, 2]
     facts = Entry(f"{len(points)} matches   {describe(match)}")
     canvas = sheet([panel(match.source), panel(match.target)], [confidence_scale("1"), [facts]])
 
     start = placed(points, match.source.size)
-    end = placed(match.transfer(points), match.target.size)
+    end = placed(matches[:, :2], match.target.size)
     size_a, size_b = drawing_size(match.source.size), drawing_size(match.target.size)
     left_b = size_a[0] + GAP
     end = np.clip(end, 0, np.array(size_b) - 1) + np.array([left_b, 0])

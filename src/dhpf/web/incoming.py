@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
@@ -19,6 +20,7 @@ from ..points import NamedPoints, Points, check_points
 from .limits import Limits
 
 NAME_LENGTH = 80
+FARTHEST = 1e6  # pixels; a match beyond that is a mistake
 POINT_FILES = (".json", ".csv", ".xml")
 
 
@@ -75,6 +77,31 @@ def points_in(content: dict[str, Any], size: tuple[int, int], limits: Limits) ->
     return check_points(points, size)
 
 
+def matches_in(content: dict[str, Any], count: int) -> Points | None:
+    """The "matches" of a JSON object, if it has any: (K, 3), x, y and confidence of each point's match."""
+    matches = content.get("matches")
+    if matches is None:
+        return None
+    try:
+        array = np.array(matches or np.zeros((0, 3)), np.float64)
+        good = array.shape == (count, 3) and bool((np.abs(array) <= FARTHEST).all())
+    except (TypeError, ValueError, OverflowError):
+        good = False
+    if not good or not ((array[:, 2] >= 0) & (array[:, 2] <= 1)).all():
+        raise InputError("wanted 'matches', an [x, y, confidence] for each point, the confidence from 0 to 1")
+    return array
+
+
+def names_in(content: dict[str, Any], count: int) -> list[str] | None:
+    """The "names" of a JSON object, if it has any: a line of text for each point."""
+    names = content.get("names")
+    if names is None:
+        return None
+    if not isinstance(names, list) or len(names) != count or not all(isinstance(name, str) for name in names):
+        raise InputError("wanted 'names', a text for each point")
+    return [_in_one_line(name) for name in names]
+
+
 def points_of_file(content: bytes, name: str, photo: str) -> NamedPoints:
     """The points of a file as ``dhpf match --points`` takes it, about a photo of that name.
 
@@ -95,7 +122,11 @@ def points_of_file(content: bytes, name: str, photo: str) -> NamedPoints:
 def photo_name(request: Request) -> str:
     """What the person calls the photo, to be used in sentences only."""
     given = request.query_params.get("name", "")
-    return "".join(sign for sign in given if sign.isprintable())[:NAME_LENGTH].strip() or "the photo"
+    return _in_one_line(given) or "the photo"
+
+
+def _in_one_line(text: str) -> str:
+    return "".join(sign for sign in text if sign.isprintable())[:NAME_LENGTH].strip()
 
 
 def _size(count: int) -> str:

@@ -26,8 +26,9 @@ from ..images import decode_image, read_image
 from ..match import Match
 from ..samples import PAIRS, sample_pair
 from ..viz.colours import SCALE
+from ..viz.lines import draw_lines
 from .addresses import client_at
-from .incoming import photo_name, points_in, points_of_file, read_body, read_json
+from .incoming import matches_in, names_in, photo_name, points_in, points_of_file, read_body, read_json
 from .jobs import Jobs
 from .limits import Limits, Supply
 from .models import Models
@@ -215,15 +216,22 @@ class Page:
         return await self._drawn(request, "JPEG", lambda result: result.view.warp())
 
     async def picture(self, request: Request) -> Response:
-        """A view and points -> the drawing of it, as PNG."""
+        """A view and points -> the drawing of it, as PNG.
+
+        For lines, also the points' names, and their matches as the person corrected them.
+        """
         content = await read_json(request, self.limits)
         if (style := str(content.get("view"))) not in VIEWS:
             raise unknown("view", style[:80], VIEWS)
         size = self._result(request).match.source.size
         points = points_in(content, size, self.limits) if VIEWS[style] else None
+        count = 0 if points is None else len(points)
+        names, matches = names_in(content, count), matches_in(content, count)
 
         def draw(result: Result) -> Image.Image:
             match = result.view if style == "warp" else result.match  # all pixels of a large photo take long
+            if style == "lines" and points is not None:
+                return draw_lines(match, points, names, matches)
             return match.draw(points, style=style)
 
         return await self._drawn(request, "PNG", draw)

@@ -210,10 +210,15 @@ const showHeat = () => once($("#heat"), JSON.stringify([state.match.match, state
 const savePicture = guarded(async () => {
   const shape = view();
   if (shape === "heat" && state.selected < 0) throw new Error("Click a point first: a heat map is of one point.");
-  const points = shape === "heat" ? [state.points[state.selected]] : state.points.filter((_, i) => !endOf(state, i)?.absent);
-  const answer = await working(() => post(about("picture"), { view: shape, points }));
+  const content = { view: shape, points: [state.points[state.selected]] };
+  if (shape === "lines") { // as they are seen: corrected, named, without those that are absent
+    const there = state.points.map((point, i) => ({ point, end: endOf(state, i), name: state.known[i].name ?? `${i + 1}` })).filter(({ end }) => end && !end.absent);
+    content.points = there.map(({ point }) => point);
+    content.matches = there.map(({ end: { point, confidence } }) => [...point, confidence]);
+    content.names = there.map(({ name }) => name);
+  }
+  const answer = await working(() => post(about("picture"), content));
   save(await answer.blob(), `dhpf-${shape}.png`);
-  if (state.known.some(({ target }) => target)) say("Saved. The picture shows corrected points where the model puts them; the JSON has them corrected.");
 });
 
 // What the server says, with what the person said: a match that is absent has no place.
