@@ -12,7 +12,8 @@ may have learned from these photos: the record counts them, and has a row of tho
 any category.
 
 ``speed``: one reference of each category to 1,000 photos by the command line: seconds a photo and peak
-memory; then killed at random ten times and restarted: the same file.
+memory; then killed at random ten times and restarted: the same file. It takes an hour or more. Begun again in
+the same folder, it goes on with what is finished there.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ import argparse
 import json
 import random
 import resource
+import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -58,6 +59,7 @@ def main() -> None:
     parser.add_argument("--model")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--limit", type=int, default=None, help="held-out objects a category; photos")
+    parser.add_argument("--folder", type=Path, default=Path("annotate_speed"), help="where speed works")
     given = parser.parse_args()
     annotations = Annotations.read(given.data / "annotations.json")
     command = f"python -m benchmarks.annotate DATA {given.what}"
@@ -65,7 +67,9 @@ def main() -> None:
         matcher = load() if given.model is None else load(given.model)
         result = accuracy(annotations, given.data, matcher, given.seed, given.limit or 30)
     else:
-        result = speed(annotations, given.data, given.model, given.seed, given.limit or 1000)
+        result = speed(
+            annotations, given.data, given.model, given.seed, given.limit or 1000, given.folder.resolve()
+        )
     if given.limit is None:
         save_result(f"annotate_{given.what}", command, result)
 
@@ -142,7 +146,8 @@ def judge(annotator: Annotator, truth: Reference, seen: bool) -> Judged:
         annotator.references = chosen
         found = annotator.label(truth.path, truth.size, Place(truth.object.category.name, box))
         error = np.linalg.norm(found.keypoints[shown, :2] - truth.object.keypoints[shown, :2], axis=1)
-        return (error <= ALPHA * (box[2:] - box[:2]).max()) & found.shown[shown]
+        near: NDArray[np.bool_] = error <= ALPHA * (box[2:] - box[:2]).max()
+        return near & found.shown[shown]
 
     judged = np.array([[right(order[:count]) for order in orders] for count in COUNTS])
     annotator.references = references
@@ -166,54 +171,64 @@ def figures(judged: Sequence[Judged]) -> dict[str, float]:
     }
 
 
-def speed(annotations: Annotations, data: Path, model: str | None, seed: int, count: int) -> Any:
-    """Seconds a photo, peak memory; killed and restarted."""
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch)
-        chosen = annotations.images[:count]
-        firsts = {
-            image.objects[0].category.name: image for image in reversed(annotations.images) if image.objects
-        }
-        only_boxes = tuple(
-            replace(image, objects=tuple(replace(one, keypoints=one.keypoints * 0) for one in image.objects))
-            for image in chosen
-        )
-        replace(annotations, images=tuple(firsts.values())).save(folder / "references.json")
-        replace(annotations, images=only_boxes).save(folder / "boxes.json")
-        command = [sys.executable, "-m", "dhpf", "annotate", "references.json", "boxes.json"]
-        command += ["--images", str(data.resolve()), *(["--model", model] if model else [])]
+def speed(
+    annotations: Annotations, data: Path, model: str | None, seed: int, count: int, folder: Path
+) -> Any:
+    """Seconds a photo, peak memory; killed and restarted. Run again in the same folder, it goes on."""
+    folder.mkdir(exist_ok=True)
+    chosen = annotations.images[:count]
+    firsts = {
+        image.objects[0].category.name: image for image in reversed(annotations.images) if image.objects
+    }
+    only_boxes = tuple(
+        replace(image, objects=tuple(replace(one, keypoints=one.keypoints * 0) for one in image.objects))
+        for image in chosen
+    )
+    replace(annotations, images=tuple(firsts.values())).save(folder / "references.json")
+    replace(annotations, images=only_boxes).save(folder / "boxes.json")
+    command = [sys.executable, "-m", "dhpf", "annotate", "references.json", "boxes.json"]
+    command += ["--images", str(data.resolve()), *(["--model", model] if model else [])]
 
+    figures = folder / "alone_figures.json"
+    if not figures.exists():
+        shutil.rmtree(folder / "alone.json.run", ignore_errors=True)  # half a run has no time of its own
         begin = time.monotonic()
         subprocess.run([*command, "--out", "alone.json"], cwd=folder, check=True)
-        seconds = time.monotonic() - begin
-        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-        objects = sum(len(image.objects) for image in chosen)
-        result = {
+        seconds, used = time.monotonic() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
+        alone = {
             "photos": len(chosen),
-            "objects": objects,
-            "seconds": round(seconds, 1),
+            "objects": sum(len(image.objects) for image in chosen),
             "seconds_a_photo": round(seconds / len(chosen), 3),
-            "peak_mb": round(peak),
+            "processor_seconds_a_photo": round((used.ru_utime + used.ru_stime) / len(chosen), 3),
+            "peak_mb": round(used.ru_maxrss / 1024),
         }
-        print(result, flush=True)
-        killed = kill_and_restart([*command, "--out", "killed.json"], folder, seconds, random.Random(seed))
-        same = (folder / "alone.json").read_bytes() == (folder / "killed.json").read_bytes()
-        result |= {"kills": killed, "same_file": same}
-        print(json.dumps(result), flush=True)
-        return result
+        figures.write_text(json.dumps(alone))
+    print(figures.read_text(), flush=True)
+    kills = kill_and_restart([*command, "--out", "killed.json"], folder, len(chosen), random.Random(seed))
+    same = (folder / "alone.json").read_bytes() == (folder / "killed.json").read_bytes()
+    result = {**json.loads(figures.read_text()), "kills": kills, "same_file": same}
+    print(json.dumps(result), flush=True)
+    return result
 
 
-def kill_and_restart(command: list[str], folder: Path, seconds: float, rng: random.Random) -> int:
-    """Start, kill after a random part of a tenth of the time, start again; at the end leave it alone."""
+def kill_and_restart(command: list[str], folder: Path, photos: int, rng: random.Random) -> int:
+    """Kill the command ten times, a moment after random numbers of photos; at the end leave it alone."""
+    journal = folder / "killed.json.run" / "photos-0.jsonl"
+
+    def finished() -> int:
+        return journal.read_bytes().count(b"\n") if journal.exists() else 0
+
     kills = 0
-    for _ in range(KILLS):
+    for target in sorted(rng.sample(range(photos), KILLS)):
+        if finished() > target:  # by an earlier run of this benchmark
+            continue
         process = subprocess.Popen(command, cwd=folder)
-        try:
-            process.wait(timeout=rng.uniform(0.5, 1.5) * seconds / KILLS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-            kills += 1
+        while process.poll() is None and finished() < target:
+            time.sleep(0.1)
+        time.sleep(rng.uniform(0, 2))
+        kills += process.poll() is None
+        process.kill()
+        process.wait()
     subprocess.run(command, cwd=folder, check=True)
     return kills
 
