@@ -5,7 +5,8 @@
 The pairs are those that the recipe of ``dinov2-small`` holds out, of PF-PASCAL, SPair-71k and VOC keypoints.
 No model of the package has learned from their keypoints, except where the record says so: it counts the pairs
 of which a model has seen an image. For each model a monotone map from its confidences to the fraction that is
-right within a tenth of the object's box goes into its card.
+right within a tenth of the object's box goes into its card; ``python docs/tools/reliability.py`` draws how
+well that map holds.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def main() -> None:
     config = read_recipe(RECIPE, [f"data.root={arguments.data}"])
     held_out = open_sources(config.data, config.run.seed, needs_points=True).validation
     result: dict[str, Any] = {}
-    known = {}
+    known, reliability = {}, {}
     for name in arguments.models:
         matcher = load(name)
         matcher.calibration = None
@@ -64,7 +65,8 @@ def main() -> None:
         result[name] = {key: [round(float(v), 1) for v in value] for key, value in means.items()}
         calibration = calibrated(list(judged.values()))
         record_calibration(MODELS / f"{name}.json", calibration)
-        result[name]["calibration_error"] = error_of(list(judged.values()))
+        reliability[name] = reliability_of(list(judged.values()))
+        result[name]["calibration_error"] = error_of(reliability[name])
         seen = set(training_images(name) or ())
         known[name] = {
             f"{part.name}/{part.split}": sum(
@@ -77,6 +79,7 @@ def main() -> None:
     pairs = {f"{part.name}/{part.split}": len(part) for part in held_out}
     command = f"python -m benchmarks.held_out DATA --models {' '.join(arguments.models)}"
     found = {"pairs": pairs, "alphas": ALPHAS, "seen_images_of": known, "pck": result, "best": best}
+    found["reliability"] = reliability
     save_result("held_out", command, found)
 
 
@@ -112,25 +115,37 @@ def calibrated(parts: Sequence[Judged]) -> Calibration:
     return Calibration(tuple(where.tolist()), tuple(fraction[first].round(4).tolist()))
 
 
-def error_of(parts: Sequence[Judged]) -> float:
-    """In percent: the mean difference between confidence and fraction, over ten bins; of each half of the
-    points by the map of the other half."""
-    errors = []
+def reliability_of(parts: Sequence[Judged]) -> list[dict[str, float]]:
+    """Ten bins of confidence: points, their mean confidence, and the fraction that is right.
+
+    Each half of the points is judged by the map of the other half: a map always fits its own points.
+    """
+    meant, right = [], []
     for half in (0, 1):
-        mine = [Judged(p.pck, p.confidence[half::2], p.right[half::2]) for p in parts]
-        others = calibrated(
-            [Judged(p.pck, p.confidence[1 - half :: 2], p.right[1 - half :: 2]) for p in parts]
+        mine, others = (
+            [Judged(p.pck, p.confidence[start::2], p.right[start::2]) for p in parts]
+            for start in (half, 1 - half)
         )
-        confidence, right = (
-            np.concatenate([getattr(p, key) for p in mine]) for key in ("confidence", "right")
-        )
-        meant = np.interp(confidence, others.confidence, others.right)
-        which = np.minimum((meant * 10).astype(int), 9)
-        gaps = [
-            abs(meant[which == k].mean() - right[which == k].mean()) * (which == k).mean() for k in set(which)
-        ]
-        errors.append(100 * sum(gaps))
-    return round(float(np.mean(errors)), 1)
+        known = calibrated(others)
+        meant += [np.interp(p.confidence, known.confidence, known.right) for p in mine]
+        right += [p.right for p in mine]
+    confidence, hit = np.concatenate(meant), np.concatenate(right)
+    which = np.minimum((confidence * 10).astype(int), 9)
+    return [
+        {
+            "points": int((which == k).sum()),
+            "confidence": round(float(confidence[which == k].mean()), 4),
+            "right": round(float(hit[which == k].mean()), 4),
+        }
+        for k in sorted(set(which.tolist()))
+    ]
+
+
+def error_of(bins: Sequence[dict[str, float]]) -> float:
+    """In percent: the mean difference between confidence and fraction, every point counting the same."""
+    total = sum(one["points"] for one in bins)
+    gaps = sum(one["points"] * abs(one["confidence"] - one["right"]) for one in bins)
+    return round(100 * gaps / total, 1)
 
 
 if __name__ == "__main__":
