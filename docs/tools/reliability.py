@@ -20,7 +20,7 @@ RECORD = ROOT / "benchmarks" / "results" / "held_out.json"
 
 
 def draw(bins: list[dict[str, float]], title: str) -> Figure:
-    """Fraction that is right over confidence: a dot a bin, as large as its points are many, with their count."""
+    """Fraction that is right over confidence: a dot a bin, its points by size and number."""
     figure = Figure(figsize=(4.6, 4.4), layout="constrained")
     FigureCanvasAgg(figure)
     axes: Any = figure.subplots()
