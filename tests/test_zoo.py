@@ -345,13 +345,11 @@ def test_the_command_lists_every_card(command: Command, monkeypatch: pytest.Monk
     for name, one in models().items():
         start = ran.out.index(f"{name} (default)\n" if name == DEFAULT_MODEL else f"\n{name}\n")
         part = ran.out[start : ran.out.find("\n  backbone", start)]
-        layers = one.config.get("layers")
+        layers = one.config.get("layers", [one.config["layer"]] if "layer" in one.config else None)
         assert f"  what      {one.summary}\n" in part
         assert f"  method    {one.method}\n" in part
-        if one.method == "nearest":
-            layers = [-1]  # the last
         fixed = "chosen for each pair" if layers is None else f"{', '.join(map(str, layers))}, for every pair"
-        assert f"  layers    {fixed}\n" in part
+        assert (f"  layers    {fixed}\n" in part) == (one.backbone != "pixels")
         side = 448 if one.backbone == "dinov2-vits14" else 240
         assert f"  input     {side} x {side} pixels" in part
     how = models()[DEFAULT_MODEL].training

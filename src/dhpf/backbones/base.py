@@ -65,6 +65,13 @@ class Backbone(nn.Module, ABC):
         return next(self.parameters()).device
 
 
+class Regions(NamedTuple):
+    """Boxes of an image, and what they hold."""
+
+    boxes: Tensor  # (N, 4): left, top, right, bottom edges in pixels of the network's input
+    descriptors: Tensor  # (N, D) of unit length
+
+
 @dataclass(frozen=True, eq=False)
 class Features:
     """What a method needs of one image, computed once however many others it is matched with."""
@@ -74,6 +81,7 @@ class Features:
     grid: Grid
     foreground: Tensor | None = None  # (h, w) how likely each cell shows an object, where that is known
     transformed: bool = False  # the blocks are those of a method, no longer the backbone's
+    regions: Regions | None = None  # of methods that match regions
 
     @property
     def block_grid(self) -> Grid:
@@ -89,7 +97,7 @@ class Features:
     def nbytes(self) -> int:
         """Memory held."""
         seen = () if self.foreground is None else (self.foreground,)
-        tensors = (*self.blocks.values(), *self.pooled.values(), *seen)
+        tensors = (*self.blocks.values(), *self.pooled.values(), *seen, *(self.regions or ()))
         return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 

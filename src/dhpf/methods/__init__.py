@@ -19,6 +19,8 @@ METHODS: Mapping[str, str] = {  # module: class
     "a2net": "A2Net",
     "weakalign": "WeakAlign",
     "rtns": "RTNs",
+    "proposal_flow": "ProposalFlow",
+    "scnet": "SCNet",
 }
 
 

@@ -21,6 +21,7 @@ from ..grid import Grid
 
 Floats = NDArray[np.float64]
 
+INTERPOLATED = 0.0  # a point moves as interpolated between the cells around it
 NEAREST = 0.5  # a point moves as its nearest cell: neighbours may belong to other objects
 REACH = 1.25  # half the side of a receptive-field box over the stride: 5 pixels over 4, as published
 
