@@ -325,7 +325,7 @@ def initialise_perceptron(transform: Perceptron, pixels: Tensor, init: str, dept
         _, directions = torch.linalg.eigh(standard.T @ standard)  # ascending
         first = directions.T.flip(0)[: len(transform.linear.weight)]
         length = (standard @ first.T).square().sum(1).mean().sqrt()
-        transform.linear.weight.zero_()[: len(first)] = first * (depth / length)
+        transform.linear.weight.zero_()[: len(first)] = first * (depth**0.5 / length)
 
 
 def _set_statistics(norm: nn.Module, values: Tensor) -> None:
