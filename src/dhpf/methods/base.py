@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from ..backbones.base import Backbone, Features, extract
 from ..errors import InputError
+from ..grid import Grid
 from ..model.readout import Flow
 from ..model.scores import Scores
 
@@ -58,6 +59,13 @@ def check_layer(backbone: Backbone, layer: int) -> int:
     if not -count <= layer < count:
         raise InputError(f"layer = {layer}; wanted: from {-count} to {count - 1}")
     return layer % count
+
+
+def drawn_features(backbone: Backbone, layers: Sequence[int]) -> Features:
+    """Random ones of 3 x 3 cells, larger than those of any image: a fixed input for `Method.is_finite`."""
+    generator = torch.Generator().manual_seed(0)
+    blocks = {n: 1e3 * torch.randn(3, 3, backbone.channels[n], generator=generator) for n in layers}
+    return Features(blocks, {}, Grid(3, 3, stride=1.0))
 
 
 class Method(nn.Module):

@@ -82,6 +82,7 @@ class DCCNet(NCNet):
     name = "dccnet"
     Config = DCCNetConfig
     Objective = DCCNetObjective
+    inits = ("random", "principal")
     config: DCCNetConfig
 
     def __init__(self, backbone: Backbone, config: DCCNetConfig | None = None) -> None:
@@ -93,12 +94,12 @@ class DCCNet(NCNet):
 
     @torch.no_grad()
     def prepare(self, samples: Sequence[Features], generator: torch.Generator, init: str = "random") -> None:
-        """Begin with principal directions of features with context, and with equal weights."""
+        """Begin with random mixtures or principal directions of features with context; with equal weights."""
         set_random_weights([self.context, self.fusion], generator)
         for consensus in (self.consensus, self.context_consensus):
             consensus.initialise(generator)
         widened = [replace(one, blocks={self.layer: self._with_context(self.block(one))}) for one in samples]
-        initialise_perceptron(self.context, some_pixels(widened, self.layer, generator), "principal")
+        initialise_perceptron(self.context, some_pixels(widened, self.layer, generator), init)
         for weight in self.fusion.out.parameters():
             weight.zero_()
 

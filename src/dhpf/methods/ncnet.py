@@ -20,7 +20,7 @@ from ..errors import InputError
 from ..model.consensus import Consensus, consensus_filter, matching_score
 from ..model.scores import Probabilities
 from ..model.soft_matching import soft_flow
-from .base import Batch, Matches, Method, check_layer
+from .base import Batch, Matches, Method, check_layer, drawn_features
 
 INTERPOLATED = 0.0  # cells are large: a point moves as the four around it do
 
@@ -82,10 +82,9 @@ class NCNet(Method):
 
     @torch.no_grad()
     def is_finite(self) -> bool:
-        """Of the consensus about one certain match."""
-        one = torch.zeros(3, 3, 3, 3)
-        one[1, 1, 1, 1] = 1
-        return bool(self.consensus(one).isfinite().all())
+        """Of all scores."""
+        drawn = drawn_features(self.backbone, self.layers)
+        return bool(self.scores(drawn, drawn).isfinite().all())
 
     def scores(self, a: Features, b: Features) -> Tensor:
         """Of every match, (N, N'); a cell's probabilities are their softmax."""
@@ -93,7 +92,7 @@ class NCNet(Method):
 
     def block(self, features: Features) -> Tensor:
         """The layer of an image, (H, W, C)."""
-        return features.blocks[self.layer].to(self.backbone.device).float()
+        return features.blocks[self.layer].to(next(self.consensus.parameters()))
 
     @torch.no_grad()
     def match(self, a: Features, b: Features, *, matrix_bytes: int | None = None) -> Matches:

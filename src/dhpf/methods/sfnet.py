@@ -21,7 +21,7 @@ from ..model.consensus import cosines
 from ..model.scores import Probabilities
 from ..model.soft_matching import kernel_soft_argmax, soft_flow
 from ..model.transform import Perceptron
-from .base import Batch, Matches, Method, check_layer
+from .base import Batch, Matches, Method, check_layer, drawn_features
 from .dhpf_training import initialise_perceptron, set_random_weights, some_pixels
 from .ncnet import INTERPOLATED
 
@@ -89,7 +89,7 @@ class SFNet(Method):
     name = "sfnet"
     Config = SFNetConfig
     Objective = SFNetObjective
-    inits = ("principal",)
+    inits = ("random", "principal")
     config: SFNetConfig
 
     def __init__(self, backbone: Backbone, config: SFNetConfig | None = None) -> None:
@@ -105,10 +105,8 @@ class SFNet(Method):
         return self._layers
 
     @torch.no_grad()
-    def prepare(
-        self, samples: Sequence[Features], generator: torch.Generator, init: str = "principal"
-    ) -> None:
-        """Begin as the first principal directions of each layer, cell by cell."""
+    def prepare(self, samples: Sequence[Features], generator: torch.Generator, init: str = "random") -> None:
+        """Begin cell by cell: as random mixtures of each layer's channels, or as principal directions."""
         kinds = [module for module in self.adaptations if isinstance(module, Adaptation)]
         set_random_weights(kinds, generator)
         for layer, adaptation in zip(self.layers, kinds, strict=True):
@@ -118,24 +116,19 @@ class SFNet(Method):
 
     @torch.no_grad()
     def is_finite(self) -> bool:
-        """Of the adaptations, for features that are larger than those of any image; also the squares that
-        cosines take."""
-        generator = torch.Generator().manual_seed(0)
-        inputs = [
-            1e3 * torch.randn(3, 3, self.backbone.channels[n], generator=generator) for n in self.layers
-        ]
-        found = [module(one) for module, one in zip(self.adaptations, inputs, strict=True)]
-        return all(bool(block.square().sum().isfinite()) for block in found)
+        """Of all scores."""
+        drawn = drawn_features(self.backbone, self.layers)
+        return bool(self.scores(drawn, drawn).isfinite().all())
 
     def scores(self, a: Features, b: Features) -> Tensor:
         """Of every match, (N, N'): the product of all layers' cosines over the temperature."""
-        product = torch.ones((), device=self.backbone.device)
-        for layer, module in zip(self.layers, self.adaptations, strict=True):
-            blocks = [
-                _resized(module(side.blocks[layer].to(product)), self._grid(side).shape) for side in (a, b)
-            ]
-            product = product * cosines(*blocks)
-        return product / self.config.temperature
+        each = [cosines(*(self._adapted(side, n) for side in (a, b))) for n in range(len(self.layers))]
+        return torch.stack(each).prod(0) / self.config.temperature
+
+    def _adapted(self, features: Features, number: int) -> Tensor:
+        """That one of the layers, (H, W, C')."""
+        block = features.blocks[self.layers[number]].to(next(self.adaptations.parameters()))
+        return _resized(self.adaptations[number](block), self._grid(features).shape)
 
     def _grid(self, features: Features) -> Grid:
         return features.layer_grid(self.layers[0])
