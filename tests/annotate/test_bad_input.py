@@ -1,4 +1,4 @@
-"""Bad and hostile input of ``dhpf annotate``, ``match`` and ``match-many``: one line, exit code 2."""
+"""Bad and hostile input of the commands that read annotations: one line, exit code 2, nothing changed."""
 
 from __future__ import annotations
 
@@ -202,6 +202,10 @@ ARGUMENTS = {
     "match COCO": (["match", "text2.png", "a.png", "--points", "two.json"], "names 0 images text2.png"),
     "many no photo": (["match-many", "photos", "photos", "--out", "out"], "photos is no photo"),
     "many no folder": (["match-many", "a.png", "p.csv", "--out", "out"], "p.csv is no folder"),
+    "convert nothing": (["convert", "none.json", "--out", "o.xml"], "no such annotation file"),
+    "convert a photo": (["convert", "a.png", *OUT], "no annotation file by its ending"),
+    "convert to nowhere": (["convert", "good.json", "--out", "none/o.xml"], "there is no folder none"),
+    "convert a folder": (["convert", "photos", *OUT], "no annotation file by its ending"),
     "many points": (["match-many", "photos", "--points", "1,2", "--out", "out"], "--points are those of one"),
 }
 
