@@ -5,7 +5,7 @@
 The pairs are those that the recipe of ``dinov2-small`` holds out, of PF-PASCAL, SPair-71k and VOC keypoints.
 No model of the package has learned from their keypoints, except where the record says so: it counts the pairs
 of which a model has seen an image. For each model a monotone map from its confidences to the fraction that is
-right within a tenth of the object's box goes into its card; ``python docs/tools/reliability.py`` draws how
+right within a tenth of the object's box goes into its card; ``python docs/tools/charts.py`` draws how
 well that map holds.
 """
 
