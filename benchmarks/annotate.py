@@ -5,7 +5,7 @@
 
 DATA holds a COCO keypoints file, ``annotations.json``, and its photos.
 
-``accuracy``: of each category, eight references are drawn by seed from its best annotated objects, and 30
+``accuracy``: of each category, eight references are drawn by seed from its best annotated objects, and 20
 others are labelled inside their boxes. Which of the eight are the first one, two or four is taken in turn.
 PCK at 0.1 of the longer side of the box; a keypoint that no reference shows counts as wrong. A trained model
 may have learned from these photos: the record counts them, and has a row of those that it has not seen, of
@@ -65,7 +65,7 @@ def main() -> None:
     command = f"python -m benchmarks.annotate DATA {given.what}"
     if given.what == "accuracy":
         matcher = load() if given.model is None else load(given.model)
-        result = accuracy(annotations, given.data, matcher, given.seed, given.limit or 30)
+        result = accuracy(annotations, given.data, matcher, given.seed, given.limit or 20)
     else:
         result = speed(
             annotations, given.data, given.model, given.seed, given.limit or 1000, given.folder.resolve()
