@@ -13,12 +13,14 @@ TRUTH = [[155, 200], [302, 186], [231, 266]]  # the same of the cub
 
 def main() -> None:
     """Draw every style."""
-    match = dhpf.load().match(dhpf.sample("cheetah"), dhpf.sample("cheetah_cub"))
+    matcher = dhpf.load()
+    match = matcher.match(dhpf.sample("cheetah"), dhpf.sample("cheetah_cub"))
+    birds = matcher.match(dhpf.sample("kingfisher"), dhpf.sample("macaw"))
     pictures = {
         "lines": match.draw(),
         "points": match.draw(style="points"),
         "truth": match.draw(POINTS, "truth", truth=TRUTH),
-        "warp": match.draw(style="warp"),
+        "warp": birds.draw(style="warp"),
         "flow": match.draw(style="flow"),
         "heat": match.draw(POINTS[:1], "heat"),
     }
