@@ -214,7 +214,7 @@ def slow_clients(seconds: float, wrong: list[str]) -> dict[str, Any]:
             for begun in ("", "GET / HT", head.format(slow.host)):
                 with contextlib.suppress(OSError):
                     crowd.append(slow.connect(begun.encode()))
-            if len(crowd) > CROWD:
+            while len(crowd) > CROWD:
                 with contextlib.suppress(OSError):
                     crowd.pop(0).close()
             began = time.monotonic()
