@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from dhpf.web.models import Models
+from dhpf.web.review import Review
 from dhpf.web.server import hosts_for, listen
 from tests.conftest import Ran
 from tests.test_cold_start import imported
@@ -59,6 +60,16 @@ def test_reviews_that_cannot_begin(command: Command, tmp_path: Path, options: li
     ran = command("web", "--port", 0, *given)
     assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1) and said in ran.err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["annotations.json", "photos"]
+
+
+def test_a_review_does_not_replace_its_references(command: Command, tmp_path: Path) -> None:
+    file, photos = write_review(tmp_path)
+    Review(file, photos).close()
+    reviewed = file.with_name("annotations.reviewed.json")
+    options = ["--annotations", file, "--images", photos, "--references", reviewed]
+    ran = command("web", "--port", 0, *options)
+    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
+    assert f"{reviewed} is an input" in ran.err
 
 
 def test_convert_replaces_no_input(command: Command, tmp_path: Path) -> None:

@@ -59,8 +59,10 @@ class Journal:
     def add(self, image: AnnotatedImage, checksum: str) -> None:
         """Finish a photo."""
         line = json.dumps({"run": self.run, **_plain(image, checksum)}, allow_nan=False)
-        with self.own.open("a", encoding="utf-8") as stream:
-            stream.write(line + "\n")
+        content = f"{line}\n".encode()
+        with self.own.open("ab", buffering=0) as stream:  # in one piece, lest lines of two processes mix
+            if stream.write(content) < len(content):
+                raise InputError(f"cannot write {self.own}: the disc is full")
         self._take(line, self.own)
 
     def _take(self, line: str, path: Path) -> None:

@@ -117,7 +117,9 @@ def _open_review(
 ) -> Review:
     from ..annotate.formats import read_annotations
     from ..annotate.photos import read_references, references_of
+    from ..files import check_outputs
     from ..web.review import Review
+    from ..web.review_files import review_files
 
     if references is None:
         known = []
@@ -125,4 +127,5 @@ def _open_review(
         known = read_references(references, points=points)[1]
     else:
         known = references_of(read_annotations(references), [references.parent, images], str(references))
+    check_outputs(review_files(annotations), [references])
     return Review(annotations, images, known, inside_boxes)
