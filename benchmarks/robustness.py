@@ -89,6 +89,17 @@ def end(child: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
+def kill(child: int, seconds: float) -> bool:
+    """Kill a process after so long; False if it ended before."""
+    ends = time.monotonic() + seconds
+    while time.monotonic() < ends:
+        if os.waitpid(child, os.WNOHANG)[0]:
+            return False
+        time.sleep(0.02)
+    os.kill(child, signal.SIGKILL)
+    return end(child) == -signal.SIGKILL
+
+
 def said(out: Path) -> str:
     """What a process wrote last."""
     return (out.parent / f"{out.name}.log").read_text(errors="replace")
@@ -151,12 +162,13 @@ class Trial:
         while time.monotonic() < ends and killed.total() < most:
             name = min(self.commands, key=lambda name: killed[name])
             out = self.new(name)
-            for _ in range(self.chance.randint(1, 4)):
-                child = start(self.commands[name], out)
-                time.sleep(self.chance.uniform(0, 1.2 * self.seconds[name]))
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(child, signal.SIGKILL)
-                killed[name] += end(child) == -signal.SIGKILL
+            for attempt in range(self.chance.randint(1, 4)):
+                begun = time.monotonic()
+                if not kill(start(self.commands[name], out), self.chance.uniform(0, self.seconds[name])):
+                    if attempt == 0:
+                        self.seconds[name] = time.monotonic() - begun  # libraries are in memory by now
+                    break
+                killed[name] += 1
             self.expect(end(start(self.commands[name], out)) == 0, f"kills: {name} does not resume", out)
             self.compare(name, out, "kills")
         return dict(killed)
