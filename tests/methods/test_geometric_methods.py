@@ -13,6 +13,7 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
+import dhpf
 from dhpf import InputError, Matcher
 from dhpf.backbones.base import Backbone, Features
 from dhpf.backbones.weights import BACKBONES
@@ -23,6 +24,7 @@ from dhpf.methods.base import Batch, TrainingPair
 from dhpf.methods.geometric import GeometricMethod
 from dhpf.model.geometric import initialise
 from dhpf.train.step import Losses, training_step
+from dhpf.zoo import models
 
 NAMES = ("cnngeo", "a2net", "weakalign", "rtns")
 
@@ -160,3 +162,21 @@ def test_input_of_any_size() -> None:
     found = matcher.match(photo, photo)
     assert found.flow.shape == (60, 80, 2)
     assert 0 <= found.confidence.min() <= found.confidence.max() <= 1
+
+
+@pytest.mark.parametrize("name", [card.name for card in models().values() if card.method in NAMES])
+def test_a_known_transformation_of_a_photo_is_recovered(name: str) -> None:
+    """A photo and itself turned, enlarged and shifted: points end at less than half the distance from where
+    they belong at which they begin, which is 29 pixels on average."""
+    photo = Image.open(dhpf.sample("cheetah")).convert("RGB").resize((240, 240))
+    turn = np.deg2rad(15)
+    matrix = 0.9 * np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]])  # of target pixels
+    shift = 119.5 - matrix @ [119.5 - 22, 119.5 + 12]  # what is in the middle goes 22 to the left, 12 down
+    edges = shift + 0.5 - matrix @ [0.5, 0.5]  # PIL counts from the corners of pixels
+    coefficients = [*matrix[0], edges[0], *matrix[1], edges[1]]
+    target = photo.transform((240, 240), Image.Transform.AFFINE, coefficients, Image.Resampling.BILINEAR)
+    points = np.stack(np.meshgrid(np.arange(60, 181, 20.0), np.arange(60, 181, 20.0)), -1).reshape(-1, 2)
+    truth = (points - shift) @ np.linalg.inv(matrix).T
+    found = dhpf.load(name).match(photo, target).transfer(points)
+    assert np.linalg.norm(points - truth, axis=1).mean() == pytest.approx(29, abs=0.5)
+    assert np.linalg.norm(found - truth, axis=1).mean() < 14.5
