@@ -13,15 +13,17 @@ import statistics
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.record import RESULTS as FOLDER
 from benchmarks.record import commit, save_result
 from dhpf import Matcher, load
 from dhpf.data import PairDataset, open_dataset
 from dhpf.data.registry import find_dataset
 from dhpf.evaluate.predict import default_workers, predict
+from dhpf.evaluate.predictions import Predictions
 from dhpf.evaluate.protocol import protocol_for
 from dhpf.evaluate.score import score_predictions
 from dhpf.evaluate.tables import to_dict
@@ -29,14 +31,28 @@ from dhpf.train.recipe import read_recipe
 from dhpf.train.sources import open_sources
 from dhpf.zoo import DEFAULT_MODEL, MODELS, models, record_figures
 
-# What is recorded: data set, protocol, ending of the file's name.
+
+class Recorded(NamedTuple):
+    """A file of results."""
+
+    dataset: str
+    protocol: str
+    changes: tuple[str, ...] = ()  # of the protocol
+    ending: str = ""  # of the file's name
+
+    def name(self, model: str) -> str:
+        """Of the file."""
+        return f"{self.dataset}_{model}{self.ending}"
+
+
 RESULTS = (
-    ("pf-pascal", "dhpf", ""),
-    ("pf-pascal", "original", "_original"),
-    ("pf-willow", "dhpf", ""),
-    ("pf-willow", "dhpf-legacy", "_legacy"),
-    ("spair-71k", "dhpf", ""),
-    ("caltech-101", "dhpf", ""),
+    Recorded("pf-pascal", "dhpf"),
+    Recorded("pf-pascal", "dhpf", ("threshold=box",), "_box"),
+    Recorded("pf-pascal", "original", ending="_original"),
+    Recorded("pf-willow", "dhpf"),
+    Recorded("pf-willow", "dhpf-legacy", ending="_legacy"),
+    Recorded("spair-71k", "dhpf"),
+    Recorded("caltech-101", "dhpf"),
 )
 HELD_OUT = "dinov2-small"  # the recipe whose held-out pairs of SPair-71k no bundled model has seen
 
@@ -69,13 +85,13 @@ def main() -> None:
     )
     parser.add_argument("data", type=Path)
     parser.add_argument("--model", default=DEFAULT_MODEL)
-    parser.add_argument("--only", choices=sorted({name for name, _, _ in RESULTS}), nargs="+")
+    parser.add_argument("--only", choices=sorted({one.dataset for one in RESULTS}), nargs="+")
     parser.add_argument("--keep", type=Path, help="a folder for the predictions files")
     arguments = parser.parse_args()
     matcher = load(arguments.model)
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.keep or Path(temporary)
-        for dataset in arguments.only or dict.fromkeys(name for name, _, _ in RESULTS):
+        for dataset in arguments.only or dict.fromkeys(one.dataset for one in RESULTS):
             pairs = open_pairs(dataset, arguments.data)
             before = match_seconds(matcher)
             start = time.perf_counter()
@@ -84,41 +100,50 @@ def main() -> None:
             one = (before + match_seconds(matcher)) / 2
             if done.predictions is None:
                 raise SystemExit("run it as one process")
-            chosen = done.predictions.layers
-            about: dict[str, Any] = {
-                "average_layers": None if chosen is None else round(float(chosen.sum(axis=1).mean()), 2),
-                "timing": {
-                    "seconds": round(seconds, 1),
-                    "workers": default_workers(),
-                    "images_computed": done.images,
-                    "match_seconds": round(one, 4),
-                    "over_pairs_times_match": round(seconds / (len(pairs) * one), 3),
-                },
+            timing = {
+                "seconds": round(seconds, 1),
+                "workers": default_workers(),
+                "images_computed": done.images,
+                "match_seconds": round(one, 4),
+                "over_pairs_times_match": round(seconds / (len(pairs) * one), 3),
             }
-            for name, protocol, ending in RESULTS:
-                if name == dataset:
-                    record(arguments.model, pairs, done.predictions, protocol, ending, about)
+            command = f"python -m benchmarks.evaluate DATA --model {arguments.model} --only {dataset}"
+            record_all(arguments.model, pairs, done.predictions, command, {"timing": timing})
 
 
-def record(
-    model: str, pairs: PairDataset, predictions: Any, protocol: str, ending: str, about: dict[str, Any]
+def record_all(
+    model: str,
+    pairs: PairDataset,
+    predictions: Predictions,
+    command: str,
+    about: dict[str, Any] | None = None,
+    folder: Path = FOLDER,
 ) -> None:
-    """Score under a protocol; write the result, and the short form of it to the model's card."""
-    score = score_predictions(predictions, protocol_for(pairs.name, protocol))
-    figures = to_dict(score)
-    print(f"{pairs.name}, {score.fingerprint}: {figures.get('pck') or figures.get('masks')}", flush=True)
-    command = f"python -m benchmarks.evaluate DATA --model {model} --only {pairs.name}"
-    path = save_result(f"{pairs.name}_{model}{ending}", command, figures | about)
-    if model not in models():
-        return
-    kept = ("pck", "masks", "pairs", "leak_free")
-    short = {key: figures[key] for key in kept if figures.get(key) is not None}
-    if isinstance(short.get("leak_free"), dict):
-        short["leak_free"] = {key: short["leak_free"].get(key) for key in ("pairs", "pck")}
-    split = "held-out pairs of the training split" if pairs.name == "spair-71k" else pairs.split
-    evidence = {"split": split, "protocol": score.fingerprint, "layers": about["average_layers"]}
-    where = {"commit": commit(), "file": f"benchmarks/results/{path.name}"}
-    record_figures(MODELS / f"{model}.json", f"{pairs.name}{ending}", short | evidence | where)
+    """Score under every protocol of the data set; write the results, and their short form to the card."""
+    chosen = predictions.layers
+    layers = None if chosen is None else round(float(chosen.sum(axis=1).mean()), 2)
+    for one in RESULTS:
+        if one.dataset != pairs.name:
+            continue
+        score = score_predictions(predictions, protocol_for(pairs.name, one.protocol, one.changes))
+        figures = to_dict(score)
+        print(f"{pairs.name}, {score.fingerprint}: {figures.get('pck') or figures.get('masks')}", flush=True)
+        content = figures | {"average_layers": layers} | (about or {})
+        path = save_result(one.name(model), command, content, folder)
+        if model not in models() or folder != FOLDER:
+            continue
+        kept = ("pck", "masks", "pairs", "leak_free")
+        short = {key: figures[key] for key in kept if figures.get(key) is not None}
+        if isinstance(short.get("leak_free"), dict):
+            leak_free = short["leak_free"]
+            short["leak_free"] = {
+                key: leak_free[key] for key in ("pairs", "pck", "masks") if key in leak_free
+            }
+        split = "held-out pairs of the training split" if pairs.name == "spair-71k" else pairs.split
+        evidence = {"split": split, "protocol": score.fingerprint, "layers": layers}
+        where = {"commit": commit(), "file": f"benchmarks/results/{path.name}"}
+        key = f"{pairs.name}{one.ending}"
+        record_figures(MODELS / f"{model}.json", key, short | evidence | where)
 
 
 if __name__ == "__main__":

@@ -13,13 +13,14 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
 from benchmarks.record import save_result
 from dhpf import Matcher, load, sample
+from dhpf.backbones.weights import BACKBONES
 from dhpf.images import read_image, to_input
 from dhpf.zoo import models
 
@@ -52,21 +53,31 @@ def kinds(matcher: Matcher) -> dict[str, Callable[[], object]]:
     }
 
 
+def bundled_models() -> list[str]:
+    """Those that need no download."""
+    return [name for name, card in models().items() if BACKBONES[card.backbone].bundled]
+
+
 def main() -> None:
     """Time and record."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    bundled = [name for name, card in models().items() if card.backbone in ("resnet50-msra", "dinov2-vits14")]
-    parser.add_argument("--models", nargs="+", choices=[*models()], default=bundled)
+    parser.add_argument("--models", nargs="+", choices=[*models()], default=bundled_models())
     parser.add_argument("--rounds", type=int, default=7)
     arguments = parser.parse_args()
-    work = {name: kinds(load(name)) for name in arguments.models}
+    result = model_times(arguments.models, arguments.rounds)
+    save_result("model_times", f"python -m benchmarks.model_times --rounds {arguments.rounds}", result)
+
+
+def model_times(names: Sequence[str], rounds: int) -> dict[str, Any]:
+    """Of all these models, measured in turns."""
+    work = {name: kinds(load(name)) for name in names}
     times: dict[str, dict[str, list[float]]] = {
         name: {kind: [] for kind in parts} for name, parts in work.items()
     }
     with torch.no_grad():
-        for turn in range(arguments.rounds + 1):
+        for turn in range(rounds + 1):
             for name, parts in work.items():
                 for kind, call in parts.items():
                     taken = seconds(call)
@@ -75,18 +86,18 @@ def main() -> None:
     result: dict[str, Any] = {}
     for name, taken_by in times.items():
         found = {kind: statistics.median(values) for kind, values in taken_by.items()}
-        rest = found["new_photos"] / found["backbone"] - 1
         faster = found["new_photos"] / found["features_at_hand"]
         program = ONE_PAIR.format(model=name)
         memory = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
         result[name] = {
             **{kind: round(value, 3) for kind, value in found.items()},
-            "rest_over_backbone": round(rest, 3),
             "times_as_fast_with_features": round(faster, 1),
             "peak_memory_mb": int(memory.stdout),
         }
+        if BACKBONES[models()[name].backbone].source:  # there is a network
+            result[name]["rest_over_backbone"] = round(found["new_photos"] / found["backbone"] - 1, 3)
         print(name, result[name], flush=True)
-    save_result("model_times", f"python -m benchmarks.model_times --rounds {arguments.rounds}", result)
+    return result
 
 
 if __name__ == "__main__":

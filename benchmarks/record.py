@@ -42,12 +42,12 @@ def machine() -> dict[str, Any]:
     }
 
 
-def save_result(name: str, command: str, result: Any) -> Path:
-    """Write ``benchmarks/results/NAME.json``."""
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{name}.json"
+def save_result(name: str, command: str, result: Any, folder: Path = RESULTS) -> Path:
+    """Write ``benchmarks/results/NAME.json``, or NAME.json in another folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.json"
     when = datetime.now(timezone.utc).strftime("%Y-%m-%d")
     content = {"command": command, "commit": commit(), "date": when, "machine": machine(), "result": result}
     path.write_text(json.dumps(content, indent=1) + "\n")
-    print(f"wrote {path.relative_to(ROOT)}")
+    print(f"wrote {path.relative_to(ROOT) if path.is_relative_to(ROOT) else path}")
     return path

@@ -104,6 +104,18 @@ def test_quick_start(folder: Path, monkeypatch: pytest.MonkeyPatch, matcher: dhp
     assert (folder / "match.png").stat().st_size > 10_000
 
 
+def test_a_method_of_ones_own(folder: Path) -> None:
+    """It matches, learns and is evaluated, in less than 60 lines."""
+    code = [block for block in page("add_a_method.md") if block.language == "python"]
+    assert sum(len([line for line in block.text.splitlines() if line]) for block in code) < 60
+    names: dict[str, Any] = {}
+    for block in code:
+        run_python(block, names, "add_a_method.md")
+    assert names["losses"][-1] < names["losses"][0]
+    assert len(names["score"].pair_values) == len(names["found"]) > 0
+    assert (folder / "weighed.png").stat().st_size > 10_000
+
+
 @pytest.mark.parametrize("name", ["drawing.md", "training.md"])
 def test_python_examples(
     name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, matcher: dhpf.Matcher

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -21,7 +22,7 @@ from ..pair_list import Job, by_locality
 from ..processes import processes_here, rank_and_world_size, wait_for_others
 from ..progress import shown
 from ..zoo import training_images
-from .parts import Parts
+from .parts import Outcome, Parts
 from .pipeline import Pipeline, worker_threads
 from .predictions import Predictions
 from .protocol import DIRECTIONS
@@ -75,36 +76,84 @@ def predict(
     cache_bytes
         Bound on the memory for the features of images that may recur.
     """
-    out = Path(out)
-    check_writable(out)
-    if out.exists() and out.stat().st_size and not has_array(out, "format"):  # a pair list, a head ...
-        raise InputError(f"{out} exists and holds no predictions; give the output another name")
+    options = {"split": split, "direction": direction, "limit": limit, "workers": workers}
+    [found] = predict_side_by_side({Path(out): matcher}, dataset, **options, cache_bytes=cache_bytes)
+    return found
+
+
+def predict_side_by_side(
+    matchers: Mapping[Path, Matcher],
+    dataset: PairDataset,
+    *,
+    split: str | None = None,
+    direction: str = DIRECTIONS[0],
+    limit: int | None = None,
+    workers: int | None = None,
+    cache_bytes: int = CACHE_BYTES,
+) -> list[Predicted]:
+    """Predict with several matchers, pair by pair, each into a file of its own; as :func:`predict`.
+
+    All see an image soon after each other: what they share of it need not be kept for long.
+    """
+    for out in matchers:
+        check_writable(out)
+        if out.exists() and out.stat().st_size and not has_array(out, "format"):  # a pair list, a head ...
+            raise InputError(f"{out} exists and holds no predictions; give the output another name")
     if direction not in DIRECTIONS:
         raise unknown("direction", direction, DIRECTIONS)
     if len(dataset) == 0:
         raise InputError(f"{dataset.root}: the split {dataset.split} of {dataset.name} is empty")
     rank, world = rank_and_world_size()
-    workers = workers or default_workers()
     chosen = evenly_spaced(len(dataset), limit)
     order = order_of_pairs(dataset, chosen)
     mine = order[len(order) * rank // world : len(order) * (rank + 1) // world]
-    about = _about(matcher, dataset, chosen, split or dataset.split, direction)
-    header = _header(about, len(dataset))
-    entries = [dataset.entries[index] for index in chosen]
-    # Texts that the file cannot hold are an error now, not after hours.
-    Predictions.of_pairs([], **header, skipped=[(entry.id, entry.category) for entry in entries])
-    parts = Parts(out, about, rank)
-    before = parts.finished()
-    left = [index for index in mine if index not in before]
-    polygons = about["kind"] == "polygons"
-    pipeline = Pipeline(matcher, dataset, polygons=polygons, direction=direction, cache_bytes=cache_bytes)
-    with worker_threads(workers) as pool, parts.appending() as keep:
-        outcomes = zip(left, pool.map(pipeline.outcome, left), strict=True)
-        for index, outcome in shown(outcomes, "predicting", len(left), hidden=rank > 0):
-            keep(index, outcome)
+    runs = []
+    for out, matcher in matchers.items():
+        about = _about(matcher, dataset, chosen, split or dataset.split, direction)
+        header = _header(about, len(dataset))
+        entries = [dataset.entries[index] for index in chosen]
+        # Texts that the file cannot hold are an error now, not after hours.
+        Predictions.of_pairs([], **header, skipped=[(entry.id, entry.category) for entry in entries])
+        pipeline = Pipeline(
+            matcher,
+            dataset,
+            polygons=about["kind"] == "polygons",
+            direction=direction,
+            cache_bytes=cache_bytes // len(matchers),
+        )
+        parts = Parts(out, about, rank)
+        runs.append(_Run(header, pipeline, parts, {*mine} - parts.finished().keys()))
+    left = [index for index in mine if any(index in run.left for run in runs)]
+
+    def outcomes(index: int) -> list[Outcome | None]:
+        return [run.pipeline.outcome(index) if index in run.left else None for run in runs]
+
+    with worker_threads(workers or default_workers()) as pool, ExitStack() as files:
+        keeping = [files.enter_context(run.parts.appending()) for run in runs]
+        computed = zip(left, pool.map(outcomes, left), strict=True)
+        for index, found in shown(computed, "predicting", len(left), hidden=rank > 0):
+            for keep, outcome in zip(keeping, found, strict=True):
+                if outcome is not None:
+                    keep(index, outcome)
     wait_for_others()
-    predictions = None if rank else _merge(parts, dataset, chosen, header)
-    return Predicted(predictions, len(left), pipeline.features.computed, len(mine) - len(left))
+    return [
+        Predicted(
+            None if rank else _merge(run.parts, dataset, chosen, run.header),
+            len(run.left),
+            run.pipeline.features.computed,
+            len(mine) - len(run.left),
+        )
+        for run in runs
+    ]
+
+
+class _Run(NamedTuple):
+    """One matcher's part in a run of predictions."""
+
+    header: dict[str, Any]
+    pipeline: Pipeline
+    parts: Parts
+    left: Set[int]  # indices of the pairs that this process is to compute
 
 
 def default_workers() -> int:
