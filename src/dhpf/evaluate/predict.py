@@ -76,8 +76,15 @@ def predict(
     cache_bytes
         Bound on the memory for the features of images that may recur.
     """
-    options = {"split": split, "direction": direction, "limit": limit, "workers": workers}
-    [found] = predict_side_by_side({Path(out): matcher}, dataset, **options, cache_bytes=cache_bytes)
+    [found] = predict_side_by_side(
+        {Path(out): matcher},
+        dataset,
+        split=split,
+        direction=direction,
+        limit=limit,
+        workers=workers,
+        cache_bytes=cache_bytes,
+    )
     return found
 
 

@@ -17,10 +17,10 @@ from torch.utils.data import Dataset
 
 from ..backbones.base import Features
 from ..data.augment import Augmented
-from ..data.pairs import Pair
+from ..data.pairs import Pair, Photo
 from ..errors import InputError
 from ..methods.base import Batch, TrainingPair
-from .augmentation import random_augmentation
+from .augmentation import Augmentation, random_augmentation
 from .config import AugmentConfig
 from .features import FeatureStore
 from .groups import ImageGroups
@@ -128,7 +128,7 @@ class Batches:
         drawn = random.integers(self.augment.augmentations, size=(2, len(pairs), 2))  # positive and negative
         numbers = [*drawn[0, mine.start : mine.stop], *drawn[1, mine.start : mine.stop]]
         seen: dict[object, Features] = {}  # an image of several pairs is read once, and transformed once
-        taken = [self._pair(pair, *n, seen) for pair, n in zip(chosen, numbers, strict=False)]
+        taken = [self._pair(pair, (a, b), seen) for pair, (a, b) in zip(chosen, numbers, strict=False)]
         slots, count = [*mine], len(pairs)
         if self.negatives:
             slots, count = [*slots, *(count + slot for slot in slots)], 2 * count
@@ -157,22 +157,24 @@ class Batches:
             own, source=replace(own.source, points=none), target=replace(other.target, points=none)
         )
 
-    def _pair(self, pair: Pair, number_a: int, number_b: int, seen: dict[object, Features]) -> TrainingPair:
+    def _pair(self, pair: Pair, numbers: tuple[int, int], seen: dict[object, Features]) -> TrainingPair:
         size = self.store.size
-        a = random_augmentation(self.augment, self.plan.seed, pair.source, number_a)
-        b = random_augmentation(self.augment, self.plan.seed, pair.target, number_b)
+        a = random_augmentation(self.augment, self.plan.seed, pair.source, numbers[0])
+        b = random_augmentation(self.augment, self.plan.seed, pair.target, numbers[1])
         points = np.stack([a.points(pair.source, size), b.points(pair.target, size)])  # (2, K, 2)
         inside = np.flatnonzero(((points >= -0.5) & (points < np.array(size) - 0.5)).all(axis=(0, 2)))
         if not len(inside):  # all were cut off: the nearest cells at the edge are better than nothing
             inside = np.arange(points.shape[1])
         source, target = torch.from_numpy(points[:, inside]).float()
-        features = []
-        for photo, augmentation in ((pair.source, a), (pair.target, b)):
-            key = photo.path, photo.appearance, augmentation
-            if key not in seen:
-                seen[key] = self.store.get(photo, augmentation)
-            features.append(seen[key])
-        return TrainingPair(*features, source, target)
+        return TrainingPair(
+            self._features(pair.source, a, seen), self._features(pair.target, b, seen), source, target
+        )
+
+    def _features(self, photo: Photo, augmentation: Augmentation, seen: dict[object, Features]) -> Features:
+        key = photo.path, photo.appearance, augmentation
+        if key not in seen:
+            seen[key] = self.store.get(photo, augmentation)
+        return seen[key]
 
     def _masks(self, pair: Pair, *numbers: int) -> tuple[Tensor, Tensor]:
         grid = self.store.backbone.grid(self.store.size)

@@ -39,11 +39,11 @@ class ImageGroups:
 
     def _group(self, random: np.random.Generator) -> list[int]:
         """Begins with any pair and walks along pairs to further images; then all pairs among them."""
-        chosen = [*self.ends[random.integers(len(self.ends))]]
+        chosen = [*self.ends[int(random.integers(len(self.ends)))]]
         for _ in range(TRIES):
             if len(chosen) >= self.images:
                 break
-            pairs = self.pairs_of[chosen[random.integers(len(chosen))]]
-            chosen += [end for end in self.ends[pairs[random.integers(len(pairs))]] if end not in chosen]
+            pairs = self.pairs_of[chosen[int(random.integers(len(chosen)))]]
+            chosen += [end for end in self.ends[pairs[int(random.integers(len(pairs)))]] if end not in chosen]
         among = {pair for image in chosen for pair in self.pairs_of[image] if {*self.ends[pair]} <= {*chosen}}
         return [int(pair) for pair in random.permutation(sorted(among))]
