@@ -10,7 +10,7 @@ from torch.testing import assert_close
 
 from dhpf.grid import Grid
 from dhpf.methods.rtns import Field, neighbour_loss
-from dhpf.methods.weakalign import soft_inliers
+from dhpf.methods.weakalign import mutual_strengths, soft_inliers
 from dhpf.model.geometric import (
     Transformation,
     affine,
@@ -112,6 +112,14 @@ def test_windows_of_offsets_against_a_loop() -> None:
         inside = 0 <= row < size and 0 <= column < size
         expected = maps[:, y * size + x, row, column] if inside else torch.zeros(2)
         assert_close(found[:, dy * (2 * reach + 1) + dx, y, x], expected)
+
+
+def test_mutual_strengths_by_hand() -> None:
+    scores = torch.zeros(1, 4, 2, 2)
+    assert_close(mutual_strengths(scores), torch.full((1, 4, 2, 2), 0.25))
+    scores[0, :, 0, 0] = np.log(3)  # of target cell 0, which all four source cells prefer: 3 of 6, but 1 of 4
+    assert mutual_strengths(scores)[0, 2, 0, 0].item() == pytest.approx((3 / 6 * 1 / 4) ** 0.5)
+    assert mutual_strengths(scores)[0, 2, 1, 0].item() == pytest.approx((1 / 6 * 1 / 4) ** 0.5)
 
 
 def test_soft_inlier_count_by_hand() -> None:

@@ -1,7 +1,7 @@
 """WeakAlign: CNNGeo, trained on pairs of images alone. What it maximises is the soft inlier count.
 
-A transformation is right where the cells that it joins have similar features. Their match strengths, summed
-over all cells, are a count of inliers that has gradients: no keypoint is needed.
+A transformation is right where the cells that it joins choose each other. The strengths of their matches,
+summed over all cells, are a count of inliers that has gradients: no keypoint is needed.
 
 B pairs  n cells along each side of a lattice, N = n * n
 """
@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..errors import InputError
-from ..model.geometric import match_strengths, read_maps
+from ..model.geometric import read_maps
 from .base import Batch
 from .cnngeo import CNNGeo
 
@@ -25,9 +25,12 @@ class InlierObjective:
     """What counts as an inlier."""
 
     radius: int = 1  # cells, along x and y, between a match and where the transformation leads
+    temperature: float = 0.05  # of cosines
     needs_points = False
 
     def __post_init__(self) -> None:
+        if not 0.001 <= self.temperature <= 10:
+            raise InputError(f"temperature = {self.temperature:g}; wanted from 0.001 to 10")
         if not 0 <= self.radius <= 5:
             raise InputError(f"radius = {self.radius}; wanted from 0 to 5")
 
@@ -41,9 +44,20 @@ class WeakAlign(CNNGeo):
     def losses(self, batch: Batch, objective: Any) -> dict[str, Tensor]:
         """The negative soft inlier count, for each source cell."""
         maps = self.cosines(batch)
-        counts = soft_inliers(match_strengths(maps), self.landed(maps), objective.radius)
+        strengths = mutual_strengths(maps / objective.temperature)
+        counts = soft_inliers(strengths, self.landed(maps), objective.radius)
         # Processes are averaged, and may have different numbers of pairs.
         return {"match": -counts.mean(1).sum() * (batch.world_size / batch.total)}
+
+
+def mutual_strengths(scores: Tensor) -> Tensor:
+    """How much two cells choose each other, (B, N, n, n): the geometric mean of the probability of a target
+    cell for a source cell, and of that source cell for the target cell.
+
+    By strengths of one direction alone, a few target cells that resemble everything gather all cells.
+    """
+    flat = scores.flatten(2)
+    return ((flat.log_softmax(dim=2) + flat.log_softmax(dim=1)) / 2).exp().view_as(scores)
 
 
 def soft_inliers(strengths: Tensor, landed: Tensor, radius: int) -> Tensor:
