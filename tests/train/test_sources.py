@@ -237,6 +237,8 @@ def test_synthetic_pairs_are_held_out_like_others(tmp_path):
     assert (len(train), len(validation)) == (6, 2)  # photos of one name in several folders are different
     assert not {e.id for e in train.entries} & {e.id for e in validation.entries}
     assert isinstance(train[0].target, WarpedPhoto)
+    from_the_root = opened(tmp_path, train=("folder:photos",), holdout=0.25)
+    assert [e.source for e in from_the_root.train[0].entries] == [e.source for e in train.entries]
 
 
 def test_a_benchmarks_held_out_photo_is_not_warped_for_training(root):
