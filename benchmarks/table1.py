@@ -31,7 +31,7 @@ from dhpf.backbones.base import Backbone
 from dhpf.evaluate.predict import predict_side_by_side
 from dhpf.feature_cache import FeatureCache
 from dhpf.grid import Grid, Size
-from dhpf.processes import rank_and_world_size
+from dhpf.processes import in_contact, rank_and_world_size
 from dhpf.zoo import models
 
 DATASETS = ("pf-pascal", "pf-willow", "caltech-101")
@@ -154,7 +154,8 @@ def main() -> None:
     if arguments.limit is not None and arguments.out == FOLDER:
         parser.error("--limit is for a trial: give a folder of its own with --out")
     if arguments.data is not None:
-        measure(arguments.data, arguments.models, arguments.out, arguments.limit)
+        with in_contact():
+            measure(arguments.data, arguments.models, arguments.out, arguments.limit)
     if rank_and_world_size()[0] == 0:
         write_tables(arguments.out)
 

@@ -20,6 +20,9 @@ SHOWN = (
     "resnet50-weak",
     "hpf-resnet50-searched",
     "hpf-resnet50",
+    "scnet-resnet50",
+    "nearest-resnet50",
+    "proposal-flow",
 )
 MARK = re.compile(r"(<!-- figures -->\n).*?(<!-- end of figures -->)", re.DOTALL)
 

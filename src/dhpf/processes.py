@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -47,17 +48,32 @@ def wait_for_others(last: Callable[[], None] | None = None) -> None:
     """
     from torch import distributed
 
-    launched = distributed.is_available() and distributed.is_torchelastic_launched()
-    if launched:
-        before = signal.signal(signal.SIGTERM, signal.SIG_DFL)  # no Python code would run until all are done
-        distributed.init_process_group("gloo", timeout=timedelta(days=30))
-        distributed.barrier()
-    if last is not None and rank_and_world_size()[0] == 0:
-        last()
-    if launched:
-        distributed.barrier()
-        distributed.destroy_process_group()
-        signal.signal(signal.SIGTERM, before)
+    with in_contact() as several:
+        if several:
+            distributed.barrier()
+        if last is not None and rank_and_world_size()[0] == 0:
+            last()
+        if several:
+            distributed.barrier()
+
+
+@contextmanager
+def in_contact() -> Iterator[bool]:
+    """Under torchrun, in contact with the other processes, and true; processes can meet but once in a run, so
+    whoever waits for others several times does all of it in here."""
+    from torch import distributed
+
+    if not (distributed.is_available() and distributed.is_torchelastic_launched()):
+        yield False
+        return
+    if distributed.is_initialized():
+        yield True
+        return
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)  # no Python code would run while one waits
+    distributed.init_process_group("gloo", timeout=timedelta(days=30))
+    yield True
+    distributed.destroy_process_group()
+    signal.signal(signal.SIGTERM, before)
 
 
 def sum_over_processes(values: Tensor) -> Tensor:
