@@ -11,7 +11,6 @@ from pathlib import Path
 
 from .errors import InputError
 from .files import read_text, real_path
-from .images import read_image
 from .points import parse_points
 
 PHOTOS = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif"}
@@ -57,7 +56,6 @@ def one_to_many(reference: Path, folder: Path, points: Path | str | None = None)
         raise InputError(f"{reference} is no photo; wanted PHOTO FOLDER to match one with many")
     if not folder.is_dir():
         raise InputError(f"{folder} is no folder; wanted the photos that {reference} is matched with")
-    read_image(reference)  # one line for it, not one a pair
     photos, ignored = list_photos(folder)
     others = [photo for photo in photos if real_path(photo) != real_path(reference)]
     if not others:

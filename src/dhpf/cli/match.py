@@ -218,6 +218,7 @@ def match_many(
       torchrun --nproc-per-node 4 --no-python dhpf match-many photos/ --out matches --draw
     """
     from ..annotate.photo_points import read_photo_points
+    from ..images import read_image
     from ..pair_list import one_to_many
     from ..points import parse_points
     from ..viz.styles import OF_ANY_PAIR, check_style_of_any_pair
@@ -233,6 +234,7 @@ def match_many(
         )
     if folder is not None:
         one_to_many(pairs, folder)  # before the model is loaded
+        read_image(pairs)  # one line if it is damaged, not one a pair
     typed: Path | str | None = None
     if points is not None:
         typed = points if parse_points(points) else Path(points)
