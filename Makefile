@@ -13,7 +13,7 @@ demo: $(VENV)/.installed
 	@echo "to go on:  . $(VENV)/bin/activate   then:  dhpf match YOUR_A.jpg YOUR_B.jpg"
 
 test: $(VENV)/.installed-for-tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 # A part of the tests with the lowest versions that pyproject.toml allows, in .venv-lowest.
 test-lowest:
