@@ -138,7 +138,8 @@ def measure(data: Path, names: Sequence[str], out: Path, limit: int | None) -> N
         known = out / f"{TIMES}.json"
         timed = json.loads(known.read_text())["result"] if known.exists() else {}
         if not {*names} <= {*timed}:  # all of them in one run, or the times could not be compared
-            save_result(TIMES, "python -m benchmarks.table1 DATA", model_times(names, ROUNDS), out)
+            every = [name for name in models() if name in (*timed, *names)]
+            save_result(TIMES, "python -m benchmarks.table1 DATA", model_times(every, ROUNDS), out)
 
 
 def main() -> None:
