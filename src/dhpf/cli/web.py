@@ -127,5 +127,6 @@ def _open_review(
         known = read_references(references, points=points)[1]
     else:
         known = references_of(read_annotations(references), [references.parent, images], str(references))
-    check_outputs(review_files(annotations), [references])
+    if references is not None:
+        check_outputs(review_files(annotations), [references])
     return Review(annotations, images, known, inside_boxes)
