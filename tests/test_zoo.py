@@ -70,14 +70,16 @@ def test_cards_say_what_their_heads_say(name: str) -> None:
     card, metadata = models()[name], read_metadata(find_head(name))
     method = read_head(find_head(name))
     assert (card.method, card.backbone) == (metadata["method"], metadata["backbone"])
-    assert make_card({**asdict(card), "config": asdict(method.config)}, name) == card
+    config = json.loads(json.dumps(asdict(method.config)))  # a card has lists for tuples
+    assert make_card({**asdict(card), "config": config}, name) == card
     how = card.training
     assert how is not None
     assert (how.commit, how.hours) == (metadata["commit"], float(metadata["hours"]))
     assert how.held_out == json.loads(metadata["metrics"])
     trained = make_config(json.loads(metadata["recipe"]), name)
     recipe = read_recipe(how.recipe)
-    assert differences(asdict(trained), asdict(recipe)) in ([], ["about"])  # it can be trained again
+    apart = {"about", "run.cache_gb"}  # what it learned does not depend on these
+    assert set(differences(asdict(trained), asdict(recipe))) <= apart  # it can be trained again
     assert (trained.model.backbone, trained.model.size) == (card.backbone, card.size)
     assert len(training_images(name) or ()) > 100
 
