@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -16,19 +15,20 @@ import dhpf
 PACKAGE = Path(dhpf.__file__).parent
 
 
-def wall_time(arguments: list[str]) -> float:
-    """Seconds of a run."""
-    started = time.perf_counter()
+def processor_time(arguments: list[str]) -> float:
+    """Seconds of a run; those of the processors, as other tests run beside this one."""
+    before = os.times()
     ended = subprocess.run([sys.executable, *arguments], capture_output=True)
     assert ended.returncode == 0, ended.stderr
-    return time.perf_counter() - started
+    after = os.times()
+    return after.children_user + after.children_system - before.children_user - before.children_system
 
 
 def is_quick(arguments: list[str], limit: float, beside: str, times: float) -> bool:
-    """Within ``limit`` seconds in one of three runs. On a machine that is busy with something else, within
-    ``times`` as long as merely importing ``beside``, timed next to it."""
+    """Within ``limit`` seconds in one of three runs. On a slow machine, within ``times`` as long as merely
+    importing ``beside``, timed next to it."""
     for _ in range(3):
-        imports, taken = wall_time(["-c", f"import {beside}"]), wall_time(arguments)
+        imports, taken = processor_time(["-c", f"import {beside}"]), processor_time(arguments)
         if taken < limit or taken < times * imports:
             return True
     return False
@@ -69,7 +69,7 @@ def test_a_second_match_is_quick_and_compiles_nothing(matcher: dhpf.Matcher, tmp
         "        if hasattr(kernel, 'stats'): assert not kernel.stats.cache_misses, name"
     )
     arguments = ["match", "--sample", "cheetahs", "--out", str(tmp_path / "m.png")]
-    assert is_quick(["-c", script, *arguments], limit=6, beside="torch, numba, scipy.interpolate", times=2.5)
+    assert is_quick(["-c", script, *arguments], limit=14, beside="torch, numba, scipy.interpolate", times=2.5)
 
 
 def kernel_caches(package_parent: Path, cache: Path) -> set[Path]:

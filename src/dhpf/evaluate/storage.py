@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from ..errors import InputError
 
 MOST_BYTES = 2**30  # of all arrays of a file together
+FEW_BYTES = 2**26  # that any file may take; a larger one,
+EXPANSION = 100  # so many times what it takes on the disc: predictions shrink less than what is made to burst
 LARGEST = 1e9  # number in an array: products of such do not overflow
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the date of every zip member: the earliest that zip can hold
 COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # Python inflates the others without a bound
@@ -95,12 +97,15 @@ def has_array(path: Path, name: str) -> bool:
 
 def _arrays(archive: zipfile.ZipFile) -> dict[str, NDArray[Any]]:
     members, arrays = archive.infolist(), {}
-    total = sum(member.file_size for member in members)
-    if total > MOST_BYTES:
-        raise ValueError(f"it takes {total:,} bytes; at most {MOST_BYTES:,} are read")
     for member in members:
         if member.flag_bits & ENCRYPTED or member.compress_type not in COMPRESSIONS:
             raise ValueError(f"{member.filename} is encrypted, or compressed in a way that is not read")
+    total = sum(member.file_size for member in members)
+    packed = sum(member.compress_size for member in members)
+    most = min(MOST_BYTES, max(FEW_BYTES, EXPANSION * packed))
+    if total > most:
+        raise ValueError(f"it takes {total:,} bytes; at most {most:,} are read")
+    for member in members:
         with archive.open(member) as stream:
             content = stream.read(member.file_size)  # no more than was promised
         arrays[member.filename.removesuffix(".npy")] = _array(content)
