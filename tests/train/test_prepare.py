@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from dhpf.methods.dhpf_training import _initialise_transform
+from dhpf.methods.initial_weights import _initialise_transform
 from dhpf.model.transform import Transform
 
 

@@ -22,7 +22,7 @@ from ..errors import InputError
 from ..model.consensus import Consensus, consensus_filter, matching_score
 from ..model.transform import Perceptron
 from .base import Batch
-from .dhpf_training import initialise_perceptron, set_random_weights, some_pixels
+from .initial_weights import initialise_perceptron, set_random_weights, some_pixels
 from .ncnet import NCNet, NCNetConfig, WeakObjective, weak_loss
 
 HIDDEN = 8  # channels of the network that weighs

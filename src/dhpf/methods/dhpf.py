@@ -116,7 +116,7 @@ class DHPF(Method):
 
     def prepare(self, samples: Sequence[Features], generator: torch.Generator, init: str = "random") -> None:
         """Set initial weights, and the batch norms' statistics from some images' features."""
-        from .dhpf_training import initialise
+        from .initial_weights import initialise
 
         initialise(self.gates, self.transforms, samples, generator, init)
 

@@ -17,12 +17,11 @@ from ..losses.layer_rate import layer_rate_loss
 from ..losses.strong import importance, strong_loss, target_distributions
 from ..losses.weak import gradient_at_once, pair_entropy, weak_loss
 from ..model.correlation import Correlation, correlate
-from ..model.gating import NEGLIGIBLE, LayerGates, gumbel_noise
+from ..model.gating import NEGLIGIBLE, gumbel_noise
 from ..model.hyperimage import build_hyperimage, cosines
 from ..model.matching import Strongest, match_cells, strongest_matches
 from ..model.readout import argmax_flow
 from ..model.soft_matching import kernel_soft_argmax
-from ..model.transform import Perceptron
 from ..processes import sum_over_processes
 from .base import Batch, TrainingPair
 
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from .dhpf import DHPF, DHPFObjective
 
 NEARLY_RIGHT = 0.1  # delta_thres and the training PCK: that fraction of the larger side
-PIXELS = 256  # of each image and layer that initial statistics are taken from
 
 Blocks = tuple[dict[int, Tensor], dict[int, Tensor]]  # of source and target; layer: (h, w, C')
 Images = dict[int, dict[int, Tensor]]  # the same of each image, by the identity of its features
@@ -250,94 +248,3 @@ def _weak(
     positive, negative = sum_over_processes(sums) / (batch.total // 2)
     shown = {"_positive": positive.detach(), "_negative": negative.detach()}
     return {"match": weak_loss(positive, negative), **shown}
-
-
-@torch.no_grad()
-def initialise(
-    gates: LayerGates,
-    transforms: nn.ModuleList,
-    samples: Sequence[Features],
-    generator: torch.Generator,
-    init: str,
-) -> None:
-    """Set initial weights and the batch norms' statistics from the features of training images.
-
-    Parameters
-    ----------
-    generator
-        On the CPU; the weights may be elsewhere.
-    init
-        ``random``; or ``principal``: half of a transformation's channels are the first principal directions
-        of the layer's features, the other half their negatives, so that the ReLU loses nothing, and all keep
-        their variance. It begins as a compressed copy of the layer, not as a random mixture.
-    """
-    set_random_weights([gates, transforms], generator)
-    for layer, transform in enumerate(transforms):
-        pixels = some_pixels(samples, layer, generator)
-        if isinstance(transform, Perceptron):
-            initialise_perceptron(transform, pixels, init, (layer + 1) / len(transforms))
-        else:
-            _initialise_transform(transform, pixels, init)
-    for layer, perceptron in enumerate(gates.perceptrons):
-        weight = perceptron.get_parameter("0.weight")
-        pooled = torch.stack([one.pooled[layer] for one in samples]).to(weight)
-        sums = pooled + pooled.roll(1, 0)  # any two images stand in for a pair
-        _set_statistics(perceptron.get_submodule("1"), sums @ weight.T)
-
-
-@torch.no_grad()
-def set_random_weights(parts: Sequence[nn.Module], generator: torch.Generator) -> None:
-    """Of all their linear maps and convolutions: torch's own default, but from our generator."""
-    for module in [module for part in parts for module in part.modules()]:
-        if isinstance(module, (nn.Conv2d, nn.Linear)):
-            bound = module.weight[0].numel() ** -0.5
-            uniform = torch.rand(module.weight.shape, generator=generator)
-            module.weight.copy_((2 * uniform - 1) * bound)
-
-
-def _initialise_transform(transform: nn.Module, pixels: Tensor, init: str) -> None:
-    weight = transform.get_parameter("0.weight")  # (C', C, 1, 1)
-    pixels = pixels.to(weight)
-    if init == "principal":
-        half = weight.shape[0] // 2
-        centred = pixels - pixels.mean(0)
-        _, directions = torch.linalg.eigh(centred.T @ centred)  # ascending
-        first = directions.T.flip(0)[:half]
-        weight.copy_(torch.cat([first, -first])[:, :, None, None])
-    reduced = pixels @ weight.flatten(1).T
-    _set_statistics(transform.get_submodule("1"), reduced)
-    if init == "principal":
-        deviation = reduced.std(0)
-        transform.get_parameter("1.weight").copy_(deviation / deviation.square().sum().sqrt())
-
-
-@torch.no_grad()
-def initialise_perceptron(transform: Perceptron, pixels: Tensor, init: str, depth: float = 1.0) -> None:
-    """Begin as a linear map; as ``principal`` on the first principal directions, deep layers ahead."""
-    pixels = pixels.to(transform.mean)
-    transform.mean.copy_(pixels.mean(0))
-    transform.deviation.copy_(pixels.std(0).clamp_min(1e-6))
-    transform.linear.bias.zero_()
-    transform.hidden.bias.zero_()
-    transform.out.weight.zero_()
-    if init == "principal":
-        standard = (pixels - transform.mean) / transform.deviation
-        _, directions = torch.linalg.eigh(standard.T @ standard)  # ascending
-        first = directions.T.flip(0)[: len(transform.linear.weight)]
-        length = (standard @ first.T).square().sum(1).mean().sqrt()
-        transform.linear.weight.zero_()[: len(first)] = first * (depth**0.5 / length)
-
-
-def _set_statistics(norm: nn.Module, values: Tensor) -> None:
-    norm.get_buffer("running_mean").copy_(values.mean(0))
-    norm.get_buffer("running_var").copy_(values.var(0))
-
-
-def some_pixels(samples: Sequence[Features], layer: int, generator: torch.Generator) -> Tensor:
-    """Some features of a layer from all images, (n, C)."""
-    found = []
-    for one in samples:
-        flat = one.blocks[layer].flatten(0, 1)
-        chosen = torch.randperm(len(flat), generator=generator)[:PIXELS].sort().values
-        found.append(flat[chosen.to(flat.device)])
-    return torch.cat(found)

@@ -22,7 +22,7 @@ from ..model.scores import Probabilities
 from ..model.soft_matching import kernel_soft_argmax, soft_flow
 from ..model.transform import Perceptron
 from .base import Batch, Matches, Method, check_layer, drawn_features
-from .dhpf_training import initialise_perceptron, set_random_weights, some_pixels
+from .initial_weights import initialise_perceptron, set_random_weights, some_pixels
 from .ncnet import INTERPOLATED
 
 
