@@ -12,7 +12,7 @@ well that map holds.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,8 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
+from benchmarks.model_times import bundled_models
 from benchmarks.record import save_result
-from dhpf import Matcher, load
+from benchmarks.table1 import on_shared_backbones
+from dhpf import Matcher
 from dhpf.data.pairs import PairDataset
 from dhpf.evaluate.metrics import photo_pck
 from dhpf.evaluate.protocol import protocol_for
@@ -50,22 +52,24 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("data", type=Path)
-    parser.add_argument("--models", nargs="+", choices=[*models()], default=[*models()])
+    parser.add_argument("--models", nargs="+", choices=[*models()], default=bundled_models())
     arguments = parser.parse_args()
     config = read_recipe(RECIPE, [f"data.root={arguments.data}"])
     held_out = open_sources(config.data, config.run.seed, needs_points=True).validation
+    judged: dict[str, dict[str, Judged]] = {}
+    for group in on_shared_backbones(arguments.models):
+        for part in held_out:
+            for name, found in judge(group, part).items():
+                judged.setdefault(name, {})[f"{part.name}/{part.split}"] = found
     result: dict[str, Any] = {}
     known, reliability = {}, {}
     for name in arguments.models:
-        matcher = load(name)
-        matcher.calibration = None
-        judged = {f"{part.name}/{part.split}": judge(matcher, part) for part in held_out}
-        means = {key: found.pck.mean(0) for key, found in judged.items()}
+        parts = list(judged[name].values())
+        means = {key: found.pck.mean(0) for key, found in judged[name].items()}
         means["mean"] = np.mean(list(means.values()), axis=0)
         result[name] = {key: [round(float(v), 1) for v in value] for key, value in means.items()}
-        calibration = calibrated(list(judged.values()))
-        record_calibration(MODELS / f"{name}.json", calibration)
-        reliability[name] = reliability_of(list(judged.values()))
+        record_calibration(MODELS / f"{name}.json", calibrated(parts))
+        reliability[name] = reliability_of(parts)
         result[name]["calibration_error"] = error_of(reliability[name])
         seen = set(training_images(name) or ())
         known[name] = {
@@ -78,28 +82,36 @@ def main() -> None:
     best = max(result, key=lambda name: result[name]["mean"][-1])
     pairs = {f"{part.name}/{part.split}": len(part) for part in held_out}
     command = f"python -m benchmarks.held_out DATA --models {' '.join(arguments.models)}"
-    found = {"pairs": pairs, "alphas": ALPHAS, "seen_images_of": known, "pck": result, "best": best}
-    found["reliability"] = reliability
-    save_result("held_out", command, found)
+    everything = {"pairs": pairs, "alphas": ALPHAS, "seen_images_of": known, "pck": result, "best": best}
+    save_result("held_out", command, everything | {"reliability": reliability})
 
 
-def judge(matcher: Matcher, pairs: PairDataset) -> Judged:
-    """Match all pairs."""
+def judge(matchers: Mapping[str, Matcher], pairs: PairDataset) -> dict[str, Judged]:
+    """Match all pairs with all models, pair by pair: what they share of a backbone is computed once."""
     protocol = protocol_for(pairs.name)
-    pck, confidence, right = [], [], []
+    rows: dict[str, list[tuple[Floats, Floats, Floats]]] = {name: [] for name in matchers}
     for index in range(len(pairs)):
         pair = pairs[index]
-        match = matcher.match(pair.source.image(), pair.target.image(), scores=False)
+        images = pair.source.image(), pair.target.image()
         points = pair.source.points.clip(-0.5, np.array(pair.source.size) - 0.5)
-        predicted = match.transfer(points)
-        pck.append(photo_pck(pair.target, predicted, protocol, ALPHAS))
         box = pair.target.box
         if box is None:  # then the points' own
             box = np.concatenate([pair.target.points.min(0), pair.target.points.max(0)])
-        error = np.linalg.norm(predicted - pair.target.points, axis=1)
-        confidence.append(match.confidence_at(points))
-        right.append(error <= 0.1 * max(box[2:] - box[:2]))
-    return Judged(np.array(pck), np.concatenate(confidence), np.concatenate(right).astype(float))
+        for name, matcher in matchers.items():
+            matcher.calibration = None
+            match = matcher.match(*images, scores=False)
+            predicted = match.transfer(points)
+            error = np.linalg.norm(predicted - pair.target.points, axis=1)
+            right = (error <= 0.1 * max(box[2:] - box[:2])).astype(float)
+            pck = photo_pck(pair.target, predicted, protocol, ALPHAS)
+            rows[name].append((pck, match.confidence_at(points), right))
+    return {
+        name: Judged(
+            np.array([pck for pck, _, _ in found]),
+            *(np.concatenate(c) for c in [*zip(*found, strict=True)][1:]),
+        )
+        for name, found in rows.items()
+    }
 
 
 def calibrated(parts: Sequence[Judged]) -> Calibration:
