@@ -88,7 +88,8 @@ def study_pair(
         for image in (match.source, match.target)
     )
     effects = []
-    for layer in shown(range(len(backbone.channels)), "changing layers", len(backbone.channels)):
+    choices = matcher.method.layers if isinstance(matcher.method, DHPF) else range(len(backbone.channels))
+    for layer in shown(choices, "changing layers", len(choices)):
         change = None
         others = sorted(set(match.layers) ^ {layer})
         if others:
@@ -121,7 +122,8 @@ def using(method: Method, layers: Sequence[int]) -> Method:
     def decide(pooled: Sequence[Tensor]) -> LayerDecisions:
         free = method.gates(pooled)
         on = torch.zeros_like(free.on)
-        on[:, layers] = free.on[:, layers].where(free.on[:, layers] > NEGLIGIBLE, 1.0)
+        places = [method.layers.index(layer) for layer in layers]
+        on[:, places] = free.on[:, places].where(free.on[:, places] > NEGLIGIBLE, 1.0)
         return LayerDecisions(on, free.probability)
 
     forced = copy(method)

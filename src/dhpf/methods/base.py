@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -59,6 +60,14 @@ def check_layer(backbone: Backbone, layer: int) -> int:
     if not -count <= layer < count:
         raise InputError(f"layer = {layer}; wanted: from {-count} to {count - 1}")
     return layer % count
+
+
+def check_layers(backbone: Backbone, layers: Sequence[int]) -> tuple[int, ...]:
+    """Numbers of different layers, in order; they may be counted from the end."""
+    found = tuple(check_layer(backbone, layer) for layer in layers)
+    if list(found) != sorted(set(found)):
+        raise InputError(f"layers = {reprlib.repr(list(layers))}; wanted: in order, each layer once")
+    return found
 
 
 def drawn_features(backbone: Backbone, layers: Sequence[int]) -> Features:

@@ -17,7 +17,7 @@ from ..model.correlation import correlate
 from ..model.gating import GATINGS, NEGLIGIBLE, LayerGates
 from ..model.soft_matching import SoftMatching, soft_match
 from ..model.transform import Perceptron, Temperature, Transform
-from .base import Batch, Matches, Method
+from .base import Batch, Matches, Method, check_layers
 from .hpf import MatchingConfig, matched
 
 READOUTS = ("argmax", "soft-argmax")
@@ -28,6 +28,7 @@ TEMPERATURE = 0.05  # of cosines, before it is learned
 class DHPFConfig(MatchingConfig):
     """What a head is made of: the method as published, or a variant of sections 4.1 and 4.2."""
 
+    layers: tuple[int, ...] = ()  # that the gates choose from; all of the backbone's if none are named
     gating: str = "gumbel"  # gumbel (hard), sigmoid (soft) or none (all layers on)
     gate_power: int = 2  # the gate enters products and squared norms squared, as published, or once
     transform: bool = True  # reduce chosen blocks by 1x1 convolutions
@@ -107,18 +108,25 @@ class DHPF(Method):
 
     def __init__(self, backbone: Backbone, config: DHPFConfig | None = None) -> None:
         super().__init__(backbone, config)
-        self.gates = LayerGates(backbone.channels, self.config.gating)
+        self._layers = check_layers(backbone, self.config.layers or range(len(backbone.channels)))
+        channels = [backbone.channels[layer] for layer in self._layers]
+        self.gates = LayerGates(channels, self.config.gating)
         reduced = self.config.perceptron
-        kinds = (Perceptron(c, reduced) if reduced else Transform(c) for c in backbone.channels)
+        kinds = (Perceptron(c, reduced) if reduced else Transform(c) for c in channels)
         self.transforms = nn.ModuleList(kinds if self.config.transform else ())
         if self.config.soft:
             self.temperature = Temperature(TEMPERATURE)
+
+    @property
+    def layers(self) -> Sequence[int]:
+        """Those that the gates choose from."""
+        return self._layers
 
     def prepare(self, samples: Sequence[Features], generator: torch.Generator, init: str = "random") -> None:
         """Set initial weights, and the batch norms' statistics from some images' features."""
         from .initial_weights import initialise
 
-        initialise(self.gates, self.transforms, samples, generator, init)
+        initialise(self, samples, generator, init)
 
     @torch.no_grad()
     def is_finite(self) -> bool:
@@ -126,8 +134,9 @@ class DHPF(Method):
         squares that correlation takes."""
         self.eval()
         generator = torch.Generator().manual_seed(0)
-        inputs = [1e3 * torch.randn(8, channels, generator=generator) for channels in self.backbone.channels]
-        found = [self.transform(layer, one).square().sum() for layer, one in enumerate(inputs)]
+        channels = [self.backbone.channels[layer] for layer in self.layers]
+        inputs = [1e3 * torch.randn(8, count, generator=generator) for count in channels]
+        found = [self.transform(place, one).square().sum() for place, one in enumerate(inputs)]
         if self.config.soft:
             found.append(1 / self.temperature())
         return all(bool(value.isfinite().all()) for value in (*found, self.gates(inputs).probability))
@@ -145,7 +154,7 @@ class DHPF(Method):
         found = super().features(image)
         if not self.config.perceptron or not self.config.transform:
             return found
-        blocks = {layer: self.transform(layer, block) for layer, block in found.blocks.items()}
+        blocks = {layer: self.transform(n, found.blocks[layer]) for n, layer in enumerate(self.layers)}
         return replace(found, blocks=blocks, transformed=True)
 
     @torch.no_grad()
@@ -154,9 +163,9 @@ class DHPF(Method):
         pooled = [(a.pooled[layer] + b.pooled[layer])[None] for layer in self.layers]
         decisions = self.gates(pooled)
         on, probability = decisions.on[0], decisions.probability[0]
-        layers = (on > NEGLIGIBLE).nonzero().flatten().tolist() or [0]  # all off: the base block
-        weights = on[layers] ** self.config.gate_power if self.config.gating == "sigmoid" else None
-        blocks_a, blocks_b = ([self._block(side, layer, on) for layer in layers] for side in (a, b))
+        chosen = (on > NEGLIGIBLE).nonzero().flatten().tolist() or [0]  # all off: the base block
+        weights = on[chosen] ** self.config.gate_power if self.config.gating == "sigmoid" else None
+        blocks_a, blocks_b = ([self._block(side, place, on) for place in chosen] for side in (a, b))
         if self.config.soft:
             correlation = correlate(blocks_a, blocks_b, a.grid, b.block_grid, weights=weights)
             flow, scores = soft_match(correlation, a.block_grid, self.soft_matching)
@@ -164,7 +173,9 @@ class DHPF(Method):
         else:
             correlation = correlate(blocks_a, blocks_b, a.grid, b.grid, self.config.epsilon, weights)
             found = matched(correlation, self.config, matrix_bytes)
-        return found._replace(layers=tuple(layers), layer_probability=probability)
+        every = probability.new_zeros(len(self.backbone.channels))
+        every[list(self.layers)] = probability
+        return found._replace(layers=tuple(self.layers[n] for n in chosen), layer_probability=every)
 
     @property
     def soft_matching(self) -> SoftMatching:
@@ -172,13 +183,13 @@ class DHPF(Method):
         power = 0.0 if self.config.hough == "none" else self.config.vote_power
         return SoftMatching(float(self.temperature()), power, self.config.sigma)
 
-    def _block(self, features: Features, layer: int, like: Tensor) -> Tensor:
-        block = features.blocks[layer].to(like)
-        return block if features.transformed else self.transform(layer, block)
+    def _block(self, features: Features, place: int, like: Tensor) -> Tensor:
+        block = features.blocks[self.layers[place]].to(like)
+        return block if features.transformed else self.transform(place, block)
 
-    def transform(self, layer: int, blocks: Tensor) -> Tensor:
-        """A block as it enters the hyperimage: (..., h, w, C) -> (..., h, w, C')."""
-        reduced: Tensor = self.transforms[layer](blocks) if self.config.transform else blocks
+    def transform(self, place: int, blocks: Tensor) -> Tensor:
+        """A block, by its place among the layers, as it enters the hyperimage: (..., C) -> (..., C')."""
+        reduced: Tensor = self.transforms[place](blocks) if self.config.transform else blocks
         return reduced
 
     def losses(self, batch: Batch, objective: DHPFObjective) -> dict[str, Tensor]:

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 NEARLY_RIGHT = 0.1  # delta_thres and the training PCK: that fraction of the larger side
 
-Blocks = tuple[dict[int, Tensor], dict[int, Tensor]]  # of source and target; layer: (h, w, C')
+# Of source and target, by a layer's place among those that the gates choose from: (h, w, C').
+Blocks = tuple[dict[int, Tensor], dict[int, Tensor]]
 Images = dict[int, dict[int, Tensor]]  # the same of each image, by the identity of its features
 
 
@@ -58,7 +59,7 @@ def dhpf_losses(method: DHPF, batch: Batch, objective: DHPFObjective) -> dict[st
 
 def _decide(method: DHPF, batch: Batch) -> Tensor:
     """Gates of the whole batch over all processes, (count, L): their inputs are small, all have all."""
-    device, channels = method.backbone.device, list(method.backbone.channels)
+    device, channels = method.backbone.device, [method.backbone.channels[n] for n in method.layers]
     own = torch.stack(
         [torch.cat([p.source.pooled[n] + p.target.pooled[n] for n in method.layers]) for p in batch.pairs]
     ).to(device)
@@ -75,8 +76,9 @@ def _transformed(method: DHPF, batch: Batch, takes_part: Tensor, objective: DHPF
     those as well, without gradients."""
     everyone = method.transforms.training  # batch statistics are of all pairs
     found: Images = {id(one): {} for one in _images(batch.pairs)}
-    for layer, used in enumerate(takes_part.T.tolist()):
-        mask = _kept_channels(method, layer, objective.dropout, batch.generator)
+    for place, used in enumerate(takes_part.T.tolist()):
+        layer = method.layers[place]
+        mask = _kept_channels(method, place, objective.dropout, batch.generator)
         seed = int(torch.randint(2**31, (1,), generator=batch.generator)) if objective.noise else 0
         learning = _images(pair for pair, flag in zip(batch.pairs, used, strict=True) if flag)
         resting = [one for one in _images(batch.pairs) if one not in learning]
@@ -88,13 +90,13 @@ def _transformed(method: DHPF, batch: Batch, takes_part: Tensor, objective: DHPF
                 continue
             blocks = _stacked([one.blocks[layer] for one in images], method.backbone.device)
             if objective.noise and method.config.perceptron:
-                spread = objective.noise * method.transforms[layer].get_buffer("deviation")
+                spread = objective.noise * method.transforms[place].get_buffer("deviation")
                 for one, block in zip(images, blocks, strict=True):
                     _add_noise(block, spread, seed + crc32(one.pooled[layer].numpy().tobytes()))
             with torch.set_grad_enabled(learns and torch.is_grad_enabled()):
-                transformed = (method.transform(layer, blocks) * mask).unbind(0)
+                transformed = (method.transform(place, blocks) * mask).unbind(0)
             for one, block in zip(images, transformed, strict=True):
-                found[id(one)][layer] = block
+                found[id(one)][place] = block
     return found
 
 
@@ -110,11 +112,11 @@ def _of_pairs(method: DHPF, batch: Batch, images: Images, takes_part: Tensor) ->
     for pair, flags in zip(batch.pairs, takes_part.tolist(), strict=True):
         sides: Blocks = ({}, {})
         for one, side in zip((pair.source, pair.target), sides, strict=True):
-            for layer, block in images[id(one)].items():
-                if flags[layer] or method.transforms.training:
-                    side[layer] = block
+            for place, block in images[id(one)].items():
+                if flags[place] or method.transforms.training:
+                    side[place] = block
                 elif _also_off(method):
-                    side[layer] = block.detach()
+                    side[place] = block.detach()
         found.append(sides)
     return found
 
@@ -146,11 +148,11 @@ def _add_noise(block: Tensor, spread: Tensor, seed: int) -> None:
     block += spread * torch.randn(block.shape, generator=generator).to(block)
 
 
-def _kept_channels(method: DHPF, layer: int, dropout: float, generator: torch.Generator) -> Tensor:
+def _kept_channels(method: DHPF, place: int, dropout: float, generator: torch.Generator) -> Tensor:
     """1 or 0 for each transformed channel, the same for both images."""
-    channels = method.backbone.channels[layer]
+    channels = method.backbone.channels[method.layers[place]]
     if method.config.transform:
-        channels = method.config.perceptron or method.transforms[layer].get_parameter("0.weight").shape[0]
+        channels = method.config.perceptron or method.transforms[place].get_parameter("0.weight").shape[0]
     kept = torch.rand(channels, generator=generator) >= dropout
     return kept.float().to(method.backbone.device)
 
@@ -202,7 +204,7 @@ def _soft(
     """Cross-entropy of the distributions over the target's cells, from either image to the other: nearly
     all of the work is in the blocks, which both directions and all pairs of an image share."""
     whole = {
-        id(one): build_hyperimage([images[id(one)][layer] for layer in method.layers], one.block_grid)
+        id(one): build_hyperimage([images[id(one)][n] for n in range(len(method.layers))], one.block_grid)
         for one in _images(batch.pairs)
     }
     losses, right = [], []

@@ -6,25 +6,22 @@ C channels of a layer, C' reduced  n features
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from ..backbones.base import Features
-from ..model.gating import LayerGates
 from ..model.transform import Perceptron
+
+if TYPE_CHECKING:
+    from .dhpf import DHPF
 
 PIXELS = 256  # of each image and layer that initial statistics are taken from
 
 
 @torch.no_grad()
-def initialise(
-    gates: LayerGates,
-    transforms: nn.ModuleList,
-    samples: Sequence[Features],
-    generator: torch.Generator,
-    init: str,
-) -> None:
+def initialise(method: DHPF, samples: Sequence[Features], generator: torch.Generator, init: str) -> None:
     """Set initial weights and the batch norms' statistics from the features of training images.
 
     Parameters
@@ -36,16 +33,17 @@ def initialise(
         of the layer's features, the other half their negatives, so that the ReLU loses nothing, and all keep
         their variance. It begins as a compressed copy of the layer, not as a random mixture.
     """
-    set_random_weights([gates, transforms], generator)
-    for layer, transform in enumerate(transforms):
+    set_random_weights([method.gates, method.transforms], generator)
+    for place, transform in enumerate(method.transforms):
+        layer = method.layers[place]
         pixels = some_pixels(samples, layer, generator)
         if isinstance(transform, Perceptron):
-            initialise_perceptron(transform, pixels, init, (layer + 1) / len(transforms))
+            initialise_perceptron(transform, pixels, init, (layer + 1) / len(method.backbone.channels))
         else:
             _initialise_transform(transform, pixels, init)
-    for layer, perceptron in enumerate(gates.perceptrons):
+    for place, perceptron in enumerate(method.gates.perceptrons):
         weight = perceptron.get_parameter("0.weight")
-        pooled = torch.stack([one.pooled[layer] for one in samples]).to(weight)
+        pooled = torch.stack([one.pooled[method.layers[place]] for one in samples]).to(weight)
         sums = pooled + pooled.roll(1, 0)  # any two images stand in for a pair
         _set_statistics(perceptron.get_submodule("1"), sums @ weight.T)
 
