@@ -255,13 +255,23 @@ def test_a_copy_of_a_photo_has_its_features(make_store, photos, tmp_path):
     assert store.computed == 1
 
 
-def test_some_layers_are_kept_apart_from_all(make_store, backbone, photos):
+def test_some_layers_alone_do_not_serve_for_all(make_store, backbone, photos):
     every = make_store()
-    full = every.get(photos[0], PLAIN)
     some = FeatureStore(backbone, "resnet50-msra", SIZE, every.folder, 10**9, layers=(13,))
     found = some.get(photos[0], PLAIN)
+    full = every.get(photos[0], PLAIN)
     assert [*found.blocks] == [*found.pooled] == [13]
     assert torch.equal(found.blocks[13], full.blocks[13])
     assert len(files(every)) == 2
     assert equal(every.get(photos[0], PLAIN), full)
     assert (every.computed, some.computed) == (1, 1)
+
+
+def test_all_layers_serve_where_some_are_wanted(make_store, backbone, photos):
+    every = make_store()
+    full = every.get(photos[0], PLAIN)
+    some = FeatureStore(backbone, "resnet50-msra", SIZE, every.folder, 10**9, layers=(3, 13))
+    found = some.get(photos[0], PLAIN)
+    assert [*found.blocks] == [*found.pooled] == [3, 13]
+    assert torch.equal(found.blocks[13], full.blocks[13])
+    assert len(files(every)) == 1 and some.computed == 0

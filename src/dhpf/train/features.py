@@ -41,7 +41,7 @@ class FeatureStore:
     limit
         Bound on the bytes in the folder; the files that were used longest ago make room.
     layers
-        Of the backbone that are kept; all by default.
+        Of the backbone that are kept; all by default. A file that holds all layers serves as well.
     """
 
     def __init__(
@@ -53,11 +53,10 @@ class FeatureStore:
         limit: int,
         layers: Sequence[int] | None = None,
     ) -> None:
-        self.backbone, self.name, self.size, self.folder, self.limit = backbone, name, size, folder, limit
+        self.backbone, self.size, self.folder, self.limit = backbone, size, folder, limit
         every = range(len(backbone.channels))
         self.layers = tuple(every if layers is None else layers)
-        if self.layers != tuple(every):
-            self.name += f" {self.layers}"
+        self.names = [name] if self.layers == tuple(every) else [f"{name} {self.layers}", name]
         self.computed = 0
         self._written = 0
         self._sound: set[tuple[str, int]] = set()  # what was seen to fit: key, time of the file
@@ -66,12 +65,11 @@ class FeatureStore:
 
     def get(self, photo: Photo, augmentation: Augmentation) -> Features:
         """From the folder, or computed and kept there; on the CPU, blocks in float16."""
-        key = self._key(photo, augmentation)
-        path = self.folder / f"{key}.safetensors"
-        tensors = self._read(path, key)
+        keys = [self._key(photo, augmentation, name) for name in self.names]
+        tensors = next(filter(None, map(self._read, keys)), None)
         if tensors is None:
             tensors = self._compute(photo, augmentation)
-            self._keep(path, seal(tensors, key))
+            self._keep(self._path(keys[0]), seal(tensors, keys[0]))
         blocks, pooled = (
             {layer: tensors[f"{kind}.{layer}"] for layer in self.layers} for kind in ("block", "pooled")
         )
@@ -85,8 +83,12 @@ class FeatureStore:
         pooled = {f"pooled.{n}": p for n, p in found.pooled.items()}
         return {name: tensor.cpu().contiguous() for name, tensor in (blocks | pooled).items()}
 
-    def _read(self, path: Path, key: str) -> dict[str, Tensor] | None:
+    def _path(self, key: str) -> Path:
+        return self.folder / f"{key}.safetensors"
+
+    def _read(self, key: str) -> dict[str, Tensor] | None:
         """What a file holds; None if there is none, it is damaged or another's."""
+        path = self._path(key)
         try:
             found = unseal(path, checked=(key, path.stat().st_mtime_ns) in self._sound)
             if found is None or found[1] != key:
@@ -103,13 +105,13 @@ class FeatureStore:
             write_atomically(path, content, durable=False)
             self._written += len(content)
 
-    def _key(self, photo: Photo, augmentation: Augmentation) -> str:
+    def _key(self, photo: Photo, augmentation: Augmentation, name: str) -> str:
         """By content: a copy or a fresh download of a photo has the features of the first."""
         status = photo.path.stat()
         file = real_path(photo.path), status.st_size, status.st_mtime_ns
         if file not in self._content:
             self._content[file] = sha256(photo.path)
-        known = self._content[file], photo.appearance, augmentation, self.name, self.size
+        known = self._content[file], photo.appearance, augmentation, name, self.size
         return hashlib.sha256(repr(known).encode()).hexdigest()[:32]
 
     def _make_room(self, needed: int) -> None:
