@@ -14,15 +14,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 
-from benchmarks.record import save_result
+from benchmarks.record import RESULTS, commit, machine, save_result
 from dhpf import Matcher, load, sample
 from dhpf.backbones.weights import BACKBONES
 from dhpf.images import read_image, to_input
-from dhpf.zoo import models
+from dhpf.zoo import MODELS, Cost, models, record_cost
 
 ONE_PAIR = """
 import pathlib, dhpf
@@ -66,8 +67,17 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", choices=[*models()], default=bundled_models())
     parser.add_argument("--rounds", type=int, default=7)
     arguments = parser.parse_args()
-    result = model_times(arguments.models, arguments.rounds)
-    save_result("model_times", f"python -m benchmarks.model_times --rounds {arguments.rounds}", result)
+    record_times(model_times(arguments.models, arguments.rounds), "python -m benchmarks.model_times")
+
+
+def record_times(times: dict[str, Any], command: str, folder: Path = RESULTS) -> None:
+    """In a file of results, and in the models' cards if that is where the others are."""
+    save_result("model_times", command, times, folder)
+    about = machine()
+    where = f"{about['processor']}, {about['cores']} cores"
+    for name, found in times.items() if folder == RESULTS else ():
+        taken = found["new_photos"], found["features_at_hand"], found["peak_memory_mb"]
+        record_cost(MODELS / f"{name}.json", Cost(*taken, where, commit()))
 
 
 def model_times(names: Sequence[str], rounds: int) -> dict[str, Any]:

@@ -22,9 +22,8 @@ from typing import Any
 from torch import Tensor
 
 from benchmarks.evaluate import RESULTS, open_pairs, record_all
-from benchmarks.model_times import bundled_models, model_times
+from benchmarks.model_times import bundled_models, model_times, record_times
 from benchmarks.record import RESULTS as FOLDER
-from benchmarks.record import save_result
 from benchmarks.table1_page import write_tables
 from dhpf import Matcher, load
 from dhpf.backbones.base import Backbone
@@ -139,7 +138,7 @@ def measure(data: Path, names: Sequence[str], out: Path, limit: int | None) -> N
         timed = json.loads(known.read_text())["result"] if known.exists() else {}
         if not {*names} <= {*timed}:  # all of them in one run, or the times could not be compared
             every = [name for name in models() if name in (*timed, *names)]
-            save_result(TIMES, "python -m benchmarks.table1 DATA", model_times(every, ROUNDS), out)
+            record_times(model_times(every, ROUNDS), "python -m benchmarks.table1 DATA", out)
 
 
 def main() -> None:

@@ -274,12 +274,14 @@ def test_match_many(command: Command, folder: Path) -> None:
 
 
 def test_models_lists_everything(command: Command) -> None:
-    ran = command("models")
-    assert ran.code == 0
+    listed = command("models")
+    assert listed.code == 0
     for card in models().values():
-        weights = BACKBONES[card.backbone]
-        for part in (card.name, card.summary, weights.origin, weights.licence):
-            assert part in ran.out
+        assert card.name in listed.out and card.summary in listed.out
+        about, weights = command("models", card.name), BACKBONES[card.backbone]
+        assert about.code == 0
+        for part in (card.summary, weights.origin, weights.licence):
+            assert part in about.out
 
 
 @pytest.mark.parametrize("of", ["", "match", "match-many", "import-checkpoint"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +28,13 @@ from dhpf.zoo import (
     MODELS,
     UNTRAINED,
     Card,
+    Cost,
     find_head,
     intended_size,
     make_card,
     models,
     read_card,
+    record_cost,
     record_figures,
     ship,
     training_images,
@@ -70,8 +72,7 @@ def test_cards_say_what_their_heads_say(name: str) -> None:
     card, metadata = models()[name], read_metadata(find_head(name))
     method = read_head(find_head(name))
     assert (card.method, card.backbone) == (metadata["method"], metadata["backbone"])
-    config = json.loads(json.dumps(asdict(method.config)))  # a card has lists for tuples
-    assert make_card({**asdict(card), "config": config}, name) == card
+    assert from_mapping(method.Config, card.config, name) == method.config
     how = card.training
     assert how is not None
     assert (how.commit, how.hours) == (metadata["commit"], float(metadata["hours"]))
@@ -134,7 +135,7 @@ def test_ship(trained: Path, tmp_path: Path) -> None:
     card = ship(trained, out, "for birds", "my photos")
     assert card == read_card(tmp_path / "birds.json")
     assert (card.name, card.summary, card.size) == ("birds", "for birds", (80, 64))
-    assert card.config == {**asdict(DHPFConfig(revote=True))}
+    assert card.config == {**asdict(DHPFConfig(revote=True)), "layers": []}
     assert asdict(card)["training"] == {
         "data": "my photos",
         "recipe": "resnet50-strong",
@@ -342,38 +343,62 @@ def test_a_model_without_a_head_is_nothing_to_begin_with() -> None:
         find_head("banana")
 
 
-def test_the_command_lists_every_card(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    ran = command("models")
-    assert (ran.code, ran.err) == (0, "")
+def test_the_command_tells_all_about_a_model(command: Command) -> None:
     for name, one in models().items():
-        start = ran.out.index(f"{name} (default)\n" if name == DEFAULT_MODEL else f"\n{name}\n")
-        part = ran.out[start : ran.out.find("\n  backbone", start)]
-        layers = one.config.get("layers", [one.config["layer"]] if "layer" in one.config else None)
-        assert f"  what      {one.summary}\n" in part
-        assert f"  method    {one.method}\n" in part
-        fixed = "chosen for each pair" if layers is None else f"{', '.join(map(str, layers))}, for every pair"
-        assert (f"  layers    {fixed}\n" in part) == (one.backbone != "pixels")
-        side = 448 if one.backbone == "dinov2-vits14" else 240
-        assert f"  input     {side} x {side} pixels" in part
+        ran = command("models", name)
+        assert (ran.code, ran.err) == (0, "")
+        lines = ran.out.splitlines()
+        assert f"what      {one.summary}" in lines
+        assert f"method    {one.method}" in lines
+        assert any(line.startswith("layers ") for line in lines) == (one.backbone != "pixels")
+        assert "input     {} x {} pixels".format(*one.size) in lines
     how = models()[DEFAULT_MODEL].training
     assert how is not None
-    assert f"  trained   {how.data}; recipe {how.recipe}, commit {how.commit}, 0.4 hours\n" in ran.out
+    out = command("models", DEFAULT_MODEL).out
+    assert f"trained   {how.data}; recipe {how.recipe}, commit {how.commit}, {how.hours:.1f} hours\n" in out
+    refused = command("models", "dinov2-smal")
+    assert refused.code == 2 and "did you mean 'dinov2-small'?" in refused.err
 
 
-def test_the_command_shows_figures_and_square_brackets(
+def test_the_command_lists_what_models_reach_and_cost(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pck = {"0.05": 61.5237, "0.1": 84.2818}
     figures = {
-        "pf-pascal/test": {"pck": {"0.05": 61.5237, "0.1": 84.2818}, "pairs": 299},
-        "speed": {"seconds a pair": 0.081234, "memory MB": 412},
+        "pf-pascal": {
+            "pck": pck,
+            "pairs": 299,
+            "leak_free": {"pairs": 9, "pck": {"0.05": 50, "0.1": 70.06}},
+        },
+        "spair-71k": {"pck": {"0.1": 33.333}, "pairs": 5},
+        "caltech-101": {"masks": {"LT-ACC": 0.85311, "IoU": 0.6}},
     }
-    shown = make_card(CARD | {"summary": "for [birds] [/x]", "config": {"layer": -1}, "figures": figures}, "")
-    monkeypatch.setattr("dhpf.zoo.models", lambda: {"a": shown})
-    out = command("models").out
-    assert "  what      for [birds] [/x]\n" in out
-    assert "  layers    -1, for every pair\n" in out
-    assert "  measured  pf-pascal/test: pck 0.05 61.52, pck 0.1 84.28, pairs 299\n" in out
-    assert "  measured  speed: seconds a pair 0.08123, memory MB 412\n" in out
+    cost = asdict(Cost(0.081, 0.01, 412, "Z80", "c0"))
+    changes = {"summary": "for [birds] [/x]", "config": {"layer": -1}, "figures": figures, "cost": cost}
+    cards = {"long-name": make_card(CARD | changes, ""), "b": make_card(CARD | {"name": "b"}, "")}
+    monkeypatch.setattr("dhpf.zoo.models", lambda: cards)
+    title, first, second, *_ = command("models").out.splitlines()
+    assert title.split() == ["model", "PF-PASCAL", "PF-WILLOW", "SPair-71k", "seconds", "MB", "what"]
+    assert first.split()[1:5] == ["70.1", "33.3", "0.08", "412"]  # leak-free; no PF-WILLOW
+    assert first.endswith("  for [birds] [/x]")
+    for value, column in (("70.1", "PF-PASCAL"), ("33.3", "SPair-71k"), ("0.08", "seconds"), ("412", "MB")):
+        assert first.index(value) + len(value) == title.index(column) + len(column)
+    assert not any(letter.isdigit() for letter in second)
+    out = command("models", "long-name").out
+    assert "what      for [birds] [/x]\n" in out
+    assert "layers    -1, for every pair\n" in out
+    assert "cost      0.08 seconds for two new photos, 0.01 if known, 412 MB; Z80; commit c0\n" in out
+    free = "leak-free: pairs 9, 50.0 / 70.1 at 0.05 / 0.1"
+    assert f"measured  pf-pascal: 61.5 / 84.3 at 0.05 / 0.1; pairs 299; {free}\n" in out
+    assert "measured  caltech-101: masks: LT-ACC 0.8531, IoU 0.6\n" in out
+
+
+def test_a_cost_is_recorded_in_the_card(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(make_card(CARD, "").text())
+    cost = Cost(1.5, 0.25, 640, "Z80, 1 cores", "c0ffee")
+    record_cost(path, cost)
+    assert read_card(path) == replace(make_card(CARD, ""), cost=cost)
 
 
 def test_the_command_ships(command: Command, trained: Path, tmp_path: Path) -> None:

@@ -60,6 +60,17 @@ class Calibration:
 
 
 @dataclass(frozen=True)
+class Cost:
+    """Of matching one pair on a processor."""
+
+    seconds: float  # for two new photos
+    seconds_with_features: float  # for photos that were seen before
+    megabytes: int  # the largest memory of the process
+    machine: str
+    commit: str
+
+
+@dataclass(frozen=True)
 class Card:
     """What is known about a model."""
 
@@ -72,6 +83,7 @@ class Card:
     training: Training | None = None
     training_images: tuple[str, ...] | None = ()  # that it has learned from; None: not named one by one
     figures: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # what was measured: figures
+    cost: Cost | None = None
     calibration: Calibration | None = None
 
     @property
@@ -217,7 +229,7 @@ def ship(head: Path, out: Path, summary: str, data: str) -> Card:
             "summary": summary,
             "method": method.name,
             "backbone": metadata["backbone"],
-            "config": asdict(method.config),
+            "config": json.loads(json.dumps(asdict(method.config))),  # lists, as the file will have
             "size": _size_in(recipe, head),
             "training": training,
             "training_images": None,  # the head names them
@@ -259,6 +271,11 @@ def record_figures(card: Path, key: str, figures: Mapping[str, Any]) -> None:
     """Add what was measured to a card, in place of what was measured under the same key before."""
     known = read_card(card)
     _rewrite(card, replace(known, figures={**known.figures, key: figures}))
+
+
+def record_cost(card: Path, cost: Cost) -> None:
+    """Put into a card what its model takes."""
+    _rewrite(card, replace(read_card(card), cost=cost))
 
 
 def record_calibration(card: Path, calibration: Calibration) -> None:
