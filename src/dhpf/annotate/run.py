@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from ..matcher import Matcher
 
-CACHE_BYTES = 2**30
-
 
 @dataclass(frozen=True)
 class Job:
