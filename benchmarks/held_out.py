@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,29 +61,30 @@ def main() -> None:
         for part in held_out:
             for name, found in judge(group, part).items():
                 judged.setdefault(name, {})[f"{part.name}/{part.split}"] = found
-    result: dict[str, Any] = {}
-    known, reliability = {}, {}
+    pairs = {f"{part.name}/{part.split}": len(part) for part in held_out}
     for name in arguments.models:
         parts = list(judged[name].values())
         means = {key: found.pck.mean(0) for key, found in judged[name].items()}
         means["mean"] = np.mean(list(means.values()), axis=0)
-        result[name] = {key: [round(float(v), 1) for v in value] for key, value in means.items()}
         record_calibration(MODELS / f"{name}.json", calibrated(parts))
-        reliability[name] = reliability_of(parts)
-        result[name]["calibration_error"] = error_of(reliability[name])
+        reliability = reliability_of(parts)
         seen = set(training_images(name) or ())
-        known[name] = {
+        known = {
             f"{part.name}/{part.split}": sum(
                 bool(seen & {entry.source.name, entry.target.name}) for entry in part.entries
             )
             for part in held_out
         }
-        print(name, result[name], "trained on images of", known[name], flush=True)
-    best = max(result, key=lambda name: result[name]["mean"][-1])
-    pairs = {f"{part.name}/{part.split}": len(part) for part in held_out}
-    command = f"python -m benchmarks.held_out DATA --models {' '.join(arguments.models)}"
-    everything = {"pairs": pairs, "alphas": ALPHAS, "seen_images_of": known, "pck": result, "best": best}
-    save_result("held_out", command, everything | {"reliability": reliability})
+        result = {
+            "pairs": pairs,
+            "pairs_of_which_an_image_was_trained_on": known,
+            "alphas": ALPHAS,
+            "pck": {key: [round(float(v), 1) for v in value] for key, value in means.items()},
+            "calibration_error": error_of(reliability),
+            "reliability": reliability,
+        }
+        print(name, result["pck"], "trained on images of", known, flush=True)
+        save_result(f"held_out_{name}", f"python -m benchmarks.held_out DATA --models {name}", result)
 
 
 def judge(matchers: Mapping[str, Matcher], pairs: PairDataset) -> dict[str, Judged]:

@@ -24,7 +24,6 @@ SHOWN = (
     "nearest-resnet50",
     "proposal-flow",
 )
-MARK = re.compile(r"(<!-- figures -->\n).*?(<!-- end of figures -->)", re.DOTALL)
 
 
 def result(name: str) -> dict[str, Any] | None:
@@ -34,9 +33,9 @@ def result(name: str) -> dict[str, Any] | None:
     return found
 
 
-def shown() -> list[str]:
+def measured() -> list[str]:
     """The models that anything was measured of."""
-    return [model for model in SHOWN if [*RESULTS.glob(f"*_{model}.json")]]
+    return [model for model in models() if [*RESULTS.glob(f"*_{model}.json")]]
 
 
 def short_table() -> str:
@@ -45,7 +44,7 @@ def short_table() -> str:
     titles = ["Model", "PF-PASCAL, leak-free", "PF-WILLOW", "SPair-71k, held out", "Layers"]
     titles += ["Seconds", "Memory"] if costs else []
     rows = [f"| {' | '.join(titles)} |", "|" + "---|" * len(titles)]
-    for model in shown():
+    for model in SHOWN:
         pascal, willow, spair = (result(f"{d}_{model}") for d in ("pf-pascal", "pf-willow", "spair-71k"))
         clean = None if pascal is None else _clean(pascal, model)
         cells = [_at(clean), _at(willow), _at(spair)]
@@ -71,7 +70,7 @@ def long_table() -> str:
         "SPair-71k, held out": "spair-71k_{}",
     }
     rows = [f"| Model | {' | '.join(kinds)} | Leak-free PF-PASCAL |", "|" + "---|" * (len(kinds) + 2)]
-    for model in shown():
+    for model in measured():
         cells = []
         for pattern in kinds.values():
             name = pattern.format(model)
@@ -82,6 +81,25 @@ def long_table() -> str:
         clean = None if pascal is None else _clean(pascal, model)
         cells.append("" if clean is None else f"{_all(clean)} ({clean['pairs']} pairs)")
         rows.append(f"| `{model}` | {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
+def held_out_table() -> str:
+    """All models on the same held-out pairs, the best first."""
+    found = {model: record for model in models() if (record := result(f"held_out_{model}"))}
+    parts = {
+        "pf-pascal/trn": "PF-PASCAL",
+        "spair-71k/trn": "SPair-71k",
+        "coco/VOC-keypoints": "VOC",
+        "mean": "Mean",
+    }
+    rows = [f"| Model | {' | '.join(parts.values())} | Seen | Calibration |", "|" + "---|" * (len(parts) + 3)]
+    for model in sorted(found, key=lambda name: -found[name]["pck"]["mean"][1]):
+        one = found[model]
+        cells = [" / ".join(f"{value:.1f}" for value in one["pck"][part]) for part in parts]
+        seen = sum(one["pairs_of_which_an_image_was_trained_on"].values())
+        link = f"[{one['calibration_error']:.1f}](../benchmarks/results/held_out_{model}.json)"
+        rows.append(f"| `{model}` | {' | '.join(cells)} | {seen} | {link} |")
     return "\n".join(rows)
 
 
@@ -102,12 +120,18 @@ def _all(found: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Write both."""
-    for name, table in (("README.md", short_table()), ("docs/models.md", long_table())):
+    """Write all of them."""
+    tables = (
+        ("README.md", "figures", short_table()),
+        ("docs/models.md", "figures", long_table()),
+        ("docs/models.md", "held-out figures", held_out_table()),
+    )
+    for name, what, table in tables:
         path = ROOT / name
-        text, count = MARK.subn(rf"\1\n{table}\n\n\2", path.read_text(encoding="utf-8"))
+        place = re.compile(rf"(<!-- {what} -->\n).*?(<!-- end of {what} -->)", re.DOTALL)
+        text, count = place.subn(rf"\1\n{table}\n\n\2", path.read_text(encoding="utf-8"))
         if count != 1:
-            raise SystemExit(f"{name}: wanted one place for figures, found {count}")
+            raise SystemExit(f"{name}: wanted one place for {what}, found {count}")
         path.write_text(text, encoding="utf-8")
 
 

@@ -22,7 +22,7 @@ BLUE = "#21618c"
 
 def main() -> None:
     """Draw all."""
-    save(reliability(record("held_out")["reliability"][DEFAULT_MODEL]), "reliability")
+    save(reliability(record(f"held_out_{DEFAULT_MODEL}")["reliability"]), "reliability")
     save(references(record("annotate_accuracy")), "references")
 
 
