@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import subprocess
 from datetime import datetime, timezone
 from pathlib import Path
@@ -17,13 +18,15 @@ RESULTS = ROOT / "benchmarks" / "results"
 
 
 def commit() -> str:
-    """The commit that is measured; '+' if the working tree differs from it outside benchmarks/results."""
+    """The commit that is measured; '+' if the working tree differs from it in more than what is measured:
+    files of results and the models' cards."""
 
     def git(*words: str) -> str:
         done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
         return done.stdout.strip()
 
-    changed = [line for line in git("status", "--porcelain").splitlines() if "benchmarks/results" not in line]
+    measured = re.compile(r"benchmarks/results/|assets/models/[\w.-]+\.json$")
+    changed = [line for line in git("status", "--porcelain").splitlines() if not measured.search(line)]
     return git("rev-parse", "--short", "HEAD") + ("+" if changed else "")
 
 
