@@ -13,6 +13,7 @@ from pathlib import Path
 
 from PIL import Image
 
+from benchmarks.model_times import bundled_models
 from benchmarks.record import ROOT
 from benchmarks.table1 import on_shared_backbones
 from dhpf.images import read_image
@@ -27,7 +28,9 @@ SIDE = 400  # of a panel, in pixels of the drawing before it is shrunk
 
 def default_models() -> list[str]:
     """One a method, the first of each in the list of models."""
-    cards = [card for card in models().values() if card.backbone == "resnet50-msra" or card.method != "dhpf"]
+    cards = [
+        models()[name] for name in bundled_models() if name != DEFAULT_MODEL
+    ]  # it is on another backbone
     first = {card.method: card.name for card in reversed(cards)}
     return [first[method] for method in METHODS if method in first][:5] or [DEFAULT_MODEL]
 
