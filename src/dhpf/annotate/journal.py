@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..files import read_json, write_atomically
+from ..files import make_folder, read_json, write_atomically
 from .annotations import AnnotatedImage, Category, LabelledObject
 
 RECORD = "run.json"
@@ -34,10 +34,7 @@ class Journal:
         self.own = folder / f"photos-{rank}.jsonl"
         self.done: dict[str, tuple[str, AnnotatedImage]] = {}
         self._run: dict[str, int] = {}  # of the photos: by which run they were finished, the last one counts
-        try:
-            folder.mkdir(exist_ok=True)
-        except OSError as error:
-            raise InputError(f"cannot make the folder {folder}: {error.strerror}") from None
+        make_folder(folder)
         _claim(folder / RECORD, settings)
         self._drop_unfinished_line()
         self.read()
