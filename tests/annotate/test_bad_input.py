@@ -158,7 +158,7 @@ def refused(folder: Path, command: Callable[..., Ran], arguments: list[str], com
     assert complaint in ran.err
     assert len(ran.err) < 400
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
-    assert not list(folder.glob("*.run"))
+    assert not list(folder.glob("*.run-*"))
 
 
 @pytest.mark.parametrize("case", FILES)

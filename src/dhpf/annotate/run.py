@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,11 +14,12 @@ import numpy as np
 from ..errors import InputError
 from ..files import real_path, sha256
 from ..images import read_size
+from ..journal import Journal
 from ..processes import rank_and_world_size, wait_for_others
 from ..progress import shown
 from .annotations import ABSENT, AnnotatedImage, Annotations, Category, LabelledObject
 from .formats import encode
-from .journal import Journal
+from .journal import FinishedPhoto, photo_of
 from .photos import Reference, Target, Targets, read_references, read_targets
 from .transfer import MOST_VOTES, Annotator
 
@@ -112,7 +114,7 @@ def annotate(
 def run(
     job: Job,
     annotator: Annotator,
-    folder: Path | None = None,
+    kept_in: Path | None = None,
     last: Callable[[Annotations], None] | None = None,
 ) -> Done:
     """Label all photos that are not finished yet.
@@ -122,37 +124,45 @@ def run(
 
     Parameters
     ----------
-    folder
-        For what is finished, so that a killed run can go on; in memory only without it.
+    kept_in
+        How the files begin that hold what is finished, so that a killed run can go on; without it, none.
     last
         What the first process does with all annotations, while the others wait.
     """
     rank, world = rank_and_world_size()
-    finished: dict[str, AnnotatedImage] = {}
-    journal = None if folder is None else Journal(folder, _settings(job, annotator), job.categories, rank)
+    journal, before = None, {}
+    if kept_in is not None:
+        categories = {category.name: category for category in job.categories}
+        settings = _settings(job, annotator)
+        journal = Journal(kept_in, settings, rank, lambda line: photo_of(line, categories))
+        before = _latest(journal)
+    run = 1 + max((photo.run for photo in before.values()), default=0)
+    finished: dict[str, FinishedPhoto] = {}
     marked = job.marked()
     photos = job.targets.photos
     mine = photos[len(photos) * rank // world : len(photos) * (rank + 1) // world]
     failed = []
     kept = 0
-    for target in shown(mine, "annotating", len(mine), hidden=rank > 0):
-        try:
-            checksum = sha256(target.path) if journal is not None and target.path.is_file() else ""
-            before = None if journal is None else journal.get(target.name, checksum)
-            kept += before is not None
-            image = before or _label(target, marked, annotator)
-        except InputError as error:
-            failed.append(f"{target.name}: {error}")
-            continue
-        finished[target.name] = image
-        if journal is not None and before is None:
-            journal.add(image, checksum)
+    with nullcontext(lambda line: None) if journal is None else journal.appending() as keep:
+        for target in shown(mine, "annotating", len(mine), hidden=rank > 0):
+            try:
+                checksum = sha256(target.path) if journal is not None and target.path.is_file() else ""
+                known = before.get(target.name)
+                if known is not None and known.checksum == checksum:
+                    finished[target.name] = known
+                    kept += 1
+                    continue
+                photo = FinishedPhoto(run, checksum, _label(target, marked, annotator))
+            except InputError as error:
+                failed.append(f"{target.name}: {error}")
+                continue
+            finished[target.name] = photo
+            keep(photo.record())
     complete: list[Annotations] = [_in_order(job, finished)]
 
     def end() -> None:
         if journal is not None:
-            journal.read()
-            complete[0] = _in_order(job, {name: image for name, (_, image) in journal.done.items()})
+            complete[0] = _in_order(job, _latest(journal))
         if failed and not len(complete[0]):
             raise InputError(f"not one of the photos could be annotated, the first: {failed[0]}")
         if last is not None:
@@ -195,8 +205,14 @@ def _label(
     return AnnotatedImage(target.name, size, objects)
 
 
-def _in_order(job: Job, finished: dict[str, AnnotatedImage]) -> Annotations:
-    images = tuple(finished[target.name] for target in job.targets.photos if target.name in finished)
+def _latest(journal: Journal[FinishedPhoto]) -> dict[str, FinishedPhoto]:
+    """By name: of a photo that was finished several times, as its content changed, the last."""
+    finished = sorted(journal.finished(), key=lambda photo: photo.run)
+    return {photo.image.file_name: photo for photo in finished}
+
+
+def _in_order(job: Job, finished: dict[str, FinishedPhoto]) -> Annotations:
+    images = tuple(finished[target.name].image for target in job.targets.photos if target.name in finished)
     return Annotations(job.categories, images)
 
 

@@ -24,7 +24,8 @@ from ..annotate.transfer import moved_box
 from ..errors import InputError
 from ..files import write_atomically
 from ..images import read_size
-from .review_files import Log, photo_below, review_files
+from ..journal import Lines, whole_lines
+from .review_files import photo_below, review_files
 
 Status: TypeAlias = Literal["predicted", "changed", "reviewed"]  # changed by a person, but not confirmed yet
 FOLLOWS = 0.02  # pixels: a box that is no farther from the keypoints' bounds was made of them
@@ -85,7 +86,7 @@ class Review:
             raise InputError(f"{annotations} names a photo twice; wanted each once, with all its objects")
         self._encoded: dict[int, tuple[ReviewedPhoto, dict[str, Any]]] = {}
         self._undoable: list[tuple[int, ReviewedPhoto]] = []  # what was before
-        self._log = Log(log)
+        self._log = Lines(log, f"{log} is in use by another dhpf web; stop that one first", durable=True)
         try:
             self._replay()
         except InputError:
@@ -246,7 +247,8 @@ class Review:
     def _replay(self) -> None:
         """Go on from the log."""
         categories = {category.name: category for category in self._given.categories}
-        for number, line in enumerate(self._log.lines(), start=1):
+        lines = whole_lines(self._log.path)
+        for number, line in enumerate(lines, start=1):
             try:
                 self._take(json.loads(line), categories)
             except (ValueError, KeyError, TypeError, IndexError, InputError):
@@ -254,6 +256,7 @@ class Review:
                     f"{self._log.path}, line {number}, does not fit the annotations; "
                     f"move {self.path.name} and its log away to begin again"
                 ) from None
+        self._log.keep(sum(len(line) + 1 for line in lines))  # not half a line, which a kill may have left
 
     def _take(self, line: dict[str, Any], categories: dict[str, Category]) -> None:
         if "undo" in line:
