@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Iterable, Mapping
 from itertools import permutations
@@ -15,6 +14,7 @@ from PIL import Image
 from scipy.io import savemat
 
 from ..errors import InputError
+from ..files import csv_text
 from . import caltech101, pf_pascal, pf_willow, spair71k
 from .annotations import SEPARATOR
 from .pairs import Floats
@@ -204,5 +204,4 @@ def _save_text(path: Path, text: str) -> None:
 
 
 def _save_rows(path: Path, rows: Iterable[Iterable[Any]]) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file, lineterminator="\n").writerows(rows)
+    path.write_text(csv_text(rows), encoding="utf-8", newline="")

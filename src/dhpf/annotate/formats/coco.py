@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from ...data.annotations import read_object
+from ...data.annotations import Record, box_of_corner, numbers, read_object, records
 from ...errors import InputError
 from ..annotations import AnnotatedImage, Annotations, Category, Floats, LabelledObject
 from ..outlines import decode_runs, outlines
-from .records import EVERYTHING, Notes, Record, at, box_of_corner, numbers, records
+from .records import EVERYTHING, Notes, at
 
 HOLDS = EVERYTHING
 

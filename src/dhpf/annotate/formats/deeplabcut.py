@@ -13,7 +13,7 @@ import math
 from pathlib import Path
 
 from ...errors import InputError
-from ...files import read_text
+from ...files import csv_text, read_text
 from ..annotations import VISIBLE, AnnotatedImage, Annotations, LabelledObject
 from .records import MOST_BYTES, Draft, Notes, at
 
@@ -37,11 +37,7 @@ def write(annotations: Annotations) -> str:
         ["bodyparts", *(column[1] for column in columns)],
         ["coords", *(column[2] for column in columns)],
     ]
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerows(header)
-    table.writerows(_row(image, len(individuals), names, scored) for image in annotations)
-    return text.getvalue()
+    return csv_text([*header, *(_row(image, len(individuals), names, scored) for image in annotations)])
 
 
 def _row(image: AnnotatedImage, individuals: int, names: list[str], scored: bool) -> list[str]:

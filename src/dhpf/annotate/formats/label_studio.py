@@ -13,10 +13,11 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import numpy as np
 
+from ...data.annotations import Record, numbers, records
 from ...errors import InputError
 from ...files import read_json
 from ..annotations import VISIBLE, AnnotatedImage, Annotations, Floats, LabelledObject
-from .records import EVERYTHING, MOST_BYTES, Draft, Notes, Point, Record, at, numbers, records
+from .records import EVERYTHING, MOST_BYTES, Draft, Notes, Point, at
 
 HOLDS = EVERYTHING - {"hidden", "absent scores", "origin", "skeletons"}
 DOT = 0.5  # width of a keypoint on the screen, in percent

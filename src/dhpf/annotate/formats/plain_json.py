@@ -12,11 +12,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ...data.annotations import as_box, as_points, read_object
+from ...data.annotations import Record, as_box, as_points, numbers, read_object, records
 from ...errors import InputError
 from ..annotations import ABSENT, VISIBLE, Annotations
 from .coco import rounded
-from .records import EVERYTHING, Draft, Notes, Point, Record, at, numbers, records
+from .records import EVERYTHING, Draft, Notes, Point, at
 
 HOLDS = EVERYTHING - {"skeletons"}
 

@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ...data.annotations import as_numbers
 from ...errors import InputError
 from ..annotations import AnnotatedImage, Annotations, Category, Floats, LabelledObject
 
-Record = Mapping[str, Any]
 MOST_BYTES = 1_000_000_000  # of an annotation file
 Point = tuple[float, float, float]  # x, y, visibility
 
@@ -40,36 +38,6 @@ def at(place: str) -> Iterator[None]:
         yield
     except InputError as error:
         raise InputError(f"{place}: {error}") from None
-
-
-def records(values: object, place: str) -> Iterator[tuple[str, Record]]:
-    """The objects of a JSON list, each with what to call it in errors."""
-    if not isinstance(values, list):
-        raise InputError(f"{place} is not a list")
-    for number, record in enumerate(values):
-        if not isinstance(record, dict):
-            raise InputError(f"{place}[{number}] is not an object with named fields")
-        yield f"{place}[{number}]", record
-
-
-def numbers(values: object, place: str, what: str) -> Floats:
-    """A flat array."""
-    return as_numbers(values, place, what).reshape(-1)
-
-
-def box_of_corner(values: object, place: str) -> Floats | None:
-    """Left, top, width, height from the image's corner -> x1, y1, x2, y2 from the first pixel's centre.
-
-    None for what is empty: so write tools that know no box.
-    """
-    if not isinstance(values, list) or not values:
-        return None
-    box = numbers(values, place, "box")
-    if box.shape != (4,):
-        raise InputError(f"{place}: the box holds {box.size} numbers; wanted 4")
-    if not (box[2:] > 0).all():
-        return None
-    return np.concatenate([box[:2], box[:2] + box[2:]]) - 0.5
 
 
 class Notes:
