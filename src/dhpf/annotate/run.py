@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -143,7 +143,8 @@ def run(
     mine = photos[len(photos) * rank // world : len(photos) * (rank + 1) // world]
     failed = []
     kept = 0
-    with nullcontext(lambda line: None) if journal is None else journal.appending() as keep:
+    keeping: AbstractContextManager[Callable[[Any], None]] = nullcontext(lambda line: None)
+    with keeping if journal is None else journal.appending() as keep:
         for target in shown(mine, "annotating", len(mine), hidden=rank > 0):
             try:
                 checksum = sha256(target.path) if journal is not None and target.path.is_file() else ""

@@ -197,7 +197,7 @@ def box_of_corner(values: object, place: str) -> NDArray[np.float64] | None:
     return np.concatenate([box[:2], box[:2] + box[2:]]) - 0.5 if (box[2:] > 0).all() else None
 
 
-def numbers(values: object, place: str, what: str) -> NDArray[np.float64]:
+def numbers(values: object, place: str | Path, what: str) -> NDArray[np.float64]:
     """A flat array; null becomes NaN."""
     return as_numbers(values, place, what).reshape(-1)
 

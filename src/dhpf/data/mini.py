@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
-from scipy.io import savemat
 
 from ..errors import InputError
 from ..files import csv_text
@@ -106,6 +105,8 @@ def _pf_pascal(root: Path, rng: np.random.Generator) -> None:
 
 
 def _pf_willow(root: Path, rng: np.random.Generator) -> None:
+    from scipy.io import savemat  # slow to import
+
     rows: list[Iterable[Any]] = [pf_willow.COLUMNS]
     files = {"car(G)": "car(G)/Cars_{:03}.png", "duck(S)": "duck(S)/Ducks_{:03}.png"}
     for images in _draw(root, rng, files).values():
