@@ -83,27 +83,32 @@ class Journal(Generic[Piece]):
     run
         What results depend on, the first line of each file: what was finished with anything else is refused.
     piece
-        Makes a piece of what stands in a line, or raises if it is damaged.
+        Makes a piece of what was added, or raises if it is damaged.
     """
 
     def __init__(self, stem: Path, run: Mapping[str, Any], rank: int, piece: Callable[[Any], Piece]) -> None:
         self.stem, self.run, self.piece = stem, json.loads(json.dumps(run)), piece
         self.own = stem.with_name(f"{stem.name}-{rank}")
+        self.times = 0  # that the run was begun or resumed before
 
     def finished(self) -> list[Piece]:
-        """What all processes have finished until now."""
-        return [piece for path in self._files() for piece in self._read(path)[0]]
+        """What all processes have finished until now; of a piece that is there twice, the later is last."""
+        found = [numbered for path in self._files() for numbered in self._read(path)[0]]
+        found.sort(key=lambda numbered: numbered[0])
+        self.times = found[-1][0] if found else 0
+        return [piece for _, piece in found]
 
     @contextmanager
-    def appending(self) -> Iterator[Callable[[Any], None]]:
-        """Go on with this process's file, by a function that adds a line; it survives the process at once."""
+    def appending(self) -> Iterator[Callable[[Mapping[str, Any]], None]]:
+        """Go on with this process's file, by a function that adds to it what survives the process at once."""
+        time = self.times + 1
         lines = Lines(self.own, f"another run writes {self.own}; wait for it, or choose another --out")
         try:
             length = self._read(self.own)[1]
             lines.keep(length)
             if not length:
                 lines.add(self.run)
-            yield lines.add
+            yield lambda content: lines.add({"time": time, **content})
         finally:
             lines.close()
 
@@ -117,15 +122,15 @@ class Journal(Generic[Piece]):
         files = (path for path in self.stem.parent.iterdir() if part.fullmatch(path.name))
         return sorted(path for path in files if path.is_file())
 
-    def _read(self, path: Path) -> tuple[list[Piece], int]:
-        """The pieces in whole lines, and the length of those lines in bytes."""
-        found: list[Piece] = []
+    def _read(self, path: Path) -> tuple[list[tuple[int, Piece]], int]:
+        """The pieces in whole lines, each with the time that it is of, and the length of all in bytes."""
+        found: list[tuple[int, Piece]] = []
         length = 0
         for line in whole_lines(path):
             try:
                 content = json.loads(line)
                 if length:
-                    found.append(self.piece(content))
+                    found.append((int(content["time"]), self.piece(content)))
             except (ValueError, KeyError, TypeError, RecursionError):
                 break  # damaged; this and what follows is computed again
             if not length:

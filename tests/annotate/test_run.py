@@ -102,7 +102,7 @@ def test_what_is_finished_is_kept_while_its_photo_is_the_same(folder: Path, smal
         label(small, journal)
 
 
-@pytest.mark.parametrize("end", ["", '{"run": 1, "na'])
+@pytest.mark.parametrize("end", ["", '{"time": 1, "na'])
 def test_a_line_that_was_cut_is_done_again(folder: Path, small: Matcher, end: str) -> None:
     journal = folder / "journal"
     whole = label(small, journal)
@@ -116,7 +116,7 @@ def test_a_line_that_was_cut_is_done_again(folder: Path, small: Matcher, end: st
 
 
 @pytest.mark.parametrize(
-    "line", ["{}", "3", '{"run": 1, "name": "../a", "sha256": "", "size": [1, 1], "objects": []}']
+    "line", ["{}", "3", '{"time": 1, "name": "../a", "sha256": "", "size": [1, 1], "objects": []}']
 )
 def test_a_damaged_line_ends_what_is_believed(folder: Path, small: Matcher, line: str) -> None:
     whole = label(small, folder / "journal")
@@ -210,7 +210,7 @@ def die(self, line):
     left -= "objects" in line  # not the first line, of the settings
     if left < 0:
         with self.path.open("a") as stream:
-            stream.write('{"run": 1, "name": "p')
+            stream.write('{"time": 1, "name": "p')
         os.kill(os.getpid(), signal.SIGKILL)
     add(self, line)
 

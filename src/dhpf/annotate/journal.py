@@ -13,21 +13,20 @@ from .annotations import AnnotatedImage, Category, LabelledObject
 class FinishedPhoto(NamedTuple):
     """A photo that was labelled."""
 
-    run: int  # how often a run was resumed before: the last one counts
     checksum: str  # of the photo's content
     image: AnnotatedImage
 
     def record(self) -> dict[str, Any]:
         """As a line of a journal has it."""
         about = {"name": self.image.file_name, "sha256": self.checksum, "size": self.image.size}
-        return {"run": self.run, **about, "objects": [object_record(one) for one in self.image.objects]}
+        return {**about, "objects": [object_record(one) for one in self.image.objects]}
 
 
 def photo_of(record: Mapping[str, Any], categories: Mapping[str, Category]) -> FinishedPhoto:
     """The photo of such a line."""
     objects = tuple(object_of(one, categories) for one in record["objects"])
     image = AnnotatedImage(record["name"], tuple(record["size"]), objects)
-    return FinishedPhoto(int(record["run"]), record["sha256"], image)
+    return FinishedPhoto(record["sha256"], image)
 
 
 def object_record(one: LabelledObject) -> dict[str, Any]:

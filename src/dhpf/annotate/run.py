@@ -135,15 +135,14 @@ def run(
         categories = {category.name: category for category in job.categories}
         settings = _settings(job, annotator)
         journal = Journal(kept_in, settings, rank, lambda line: photo_of(line, categories))
-        before = _latest(journal)
-    run = 1 + max((photo.run for photo in before.values()), default=0)
+        before = _by_name(journal)
     finished: dict[str, FinishedPhoto] = {}
     marked = job.marked()
     photos = job.targets.photos
     mine = photos[len(photos) * rank // world : len(photos) * (rank + 1) // world]
     failed = []
     kept = 0
-    keeping: AbstractContextManager[Callable[[Any], None]] = nullcontext(lambda line: None)
+    keeping: AbstractContextManager[Callable[[dict[str, Any]], None]] = nullcontext(lambda line: None)
     with keeping if journal is None else journal.appending() as keep:
         for target in shown(mine, "annotating", len(mine), hidden=rank > 0):
             try:
@@ -153,7 +152,7 @@ def run(
                     finished[target.name] = known
                     kept += 1
                     continue
-                photo = FinishedPhoto(run, checksum, _label(target, marked, annotator))
+                photo = FinishedPhoto(checksum, _label(target, marked, annotator))
             except InputError as error:
                 failed.append(f"{target.name}: {error}")
                 continue
@@ -163,7 +162,7 @@ def run(
 
     def end() -> None:
         if journal is not None:
-            complete[0] = _in_order(job, _latest(journal))
+            complete[0] = _in_order(job, _by_name(journal))
         if failed and not len(complete[0]):
             raise InputError(f"not one of the photos could be annotated, the first: {failed[0]}")
         if last is not None:
@@ -206,10 +205,8 @@ def _label(
     return AnnotatedImage(target.name, size, objects)
 
 
-def _latest(journal: Journal[FinishedPhoto]) -> dict[str, FinishedPhoto]:
-    """By name: of a photo that was finished several times, as its content changed, the last."""
-    finished = sorted(journal.finished(), key=lambda photo: photo.run)
-    return {photo.image.file_name: photo for photo in finished}
+def _by_name(journal: Journal[FinishedPhoto]) -> dict[str, FinishedPhoto]:
+    return {photo.image.file_name: photo for photo in journal.finished()}
 
 
 def _in_order(job: Job, finished: dict[str, FinishedPhoto]) -> Annotations:
