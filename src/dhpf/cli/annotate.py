@@ -73,14 +73,13 @@ def annotate(
       torchrun --nproc-per-node 4 --no-python dhpf annotate cats.json photos/ --out annotations.json
     """
     from ..annotate.formats import check_format, encode
-    from ..annotate.run import check_confidence, confident, read_job, run
+    from ..annotate.run import confident, read_job, run
     from ..files import STDOUT, check_outputs, write_together
     from ..processes import rank_and_world_size
 
     if STDOUT in (out, contact_sheet):
         raise InputError("- is no file name; give one, beside which what is finished is kept")
     check_format(format)
-    check_confidence(min_confidence)
     sides = None if size is None else parse_size(size)
     job = read_job(references, photos, images, points)
     used = [*(target.path for target in job.targets.photos), *(one.path for one in job.references)]
