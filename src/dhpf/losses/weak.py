@@ -59,7 +59,7 @@ def _direction_entropy(correlation: Correlation, maxima_a: Tensor, maxima_b: Ten
         return compiled_entropy(correlation, coarse, maxima_a[cells], maxima_b, table)
     votes = offset_windows(correlation.grid_a, correlation.grid_b, table.device).read(table, cells)
     filtered = mutual_filter(correlation.rows(cells) * votes, maxima_a[cells], maxima_b)
-    return _bits(coarse.shrink(filtered), 0).mean()
+    return _bits(coarse.shrink(filtered)).mean()
 
 
 def coarser_grid(grid: Grid, like: Tensor) -> CoarserGrid:
@@ -74,12 +74,12 @@ def coarser_grid(grid: Grid, like: Tensor) -> CoarserGrid:
     return CoarserGrid(cells, matrices[0], matrices[1])
 
 
-def _bits(values: Tensor, axis: int) -> Tensor:
-    """Entropy along an axis after making sums one; 0 where all is 0."""
-    total = values.sum(axis, keepdim=True)
+def _bits(values: Tensor) -> Tensor:
+    """The entropy of each column after making its sum one; 0 where all is 0."""
+    total = values.sum(0)
     share = values / torch.where(total == 0, 1.0, total)
     share = torch.where(share == 0, TINY, share)
-    return -(share * share.log2()).sum(axis)
+    return -(share * share.log2()).sum(0)
 
 
 def gradient_at_once(function: Callable[[list[Tensor]], Tensor], inputs: Sequence[Tensor]) -> Tensor:

@@ -15,9 +15,12 @@ from pathlib import Path
 from ...errors import InputError
 from ...files import csv_text, read_text
 from ..annotations import VISIBLE, AnnotatedImage, Annotations, LabelledObject
-from .records import MOST_BYTES, Draft, Notes, at
+from .records import MOST_BYTES, Draft, at
 
-HOLDS = frozenset({"scores", "empty"})
+LACKS = (
+    *("absent scores", "boxes", "categories", "hidden", "no keypoints"),
+    *("origin", "polygons", "skeletons"),
+)
 SCORER = "dhpf"
 MOST_COLUMNS = 100_000
 
@@ -100,7 +103,7 @@ def read(path: Path) -> Annotations:
         known.clear()
         known.update(ordered)
     with at(str(path)):
-        return draft.annotations({}, Notes())
+        return draft.annotations()
 
 
 def _number(cell: str) -> float:

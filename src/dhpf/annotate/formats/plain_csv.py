@@ -11,9 +11,9 @@ from typing import Any
 from ...errors import InputError
 from ...files import csv_text, read_text
 from ..annotations import ABSENT, Annotations
-from .records import MOST_BYTES, Draft, Notes, Point, at
+from .records import MOST_BYTES, Draft, Point, at
 
-HOLDS = frozenset({"hidden", "scores", "categories", "origin"})
+LACKS = ("absent scores", "boxes", "empty", "no keypoints", "polygons", "skeletons")
 COLUMNS = ("image", "object", "category", "name", "x", "y", "visibility", "score")
 
 
@@ -53,7 +53,7 @@ def read(path: Path) -> Annotations:
     for (image, _, category), (points, scores) in objects.items():
         draft.image(image).append(draft.object(category, points, scores or None))
     with at(str(path)):
-        return draft.annotations({}, Notes())
+        return draft.annotations()
 
 
 def _add(row: Mapping[str, Any], points: dict[str, Point], scores: dict[str, float]) -> None:
