@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from ..errors import InputError
-from .given import files_given
+from .given import end_run, files_given
 from .match import Backbone, Device, Flip, MinConfidence, Model, PhotoPoints, Size, parse_size
 from .models import load_model
 
@@ -107,11 +107,5 @@ def annotate(
             typer.echo(f"dhpf: note: {line}", err=True)
 
     done = run(job, annotator, out.with_name(f"{out.name}.run"), write)
-    for line in done.failed:
-        typer.echo(f"dhpf: failed: {line}", err=True)
-    ignored = job.targets.ignored
-    others = f", {ignored} files that are not photos ignored" if ignored else ""
-    counts = f"{done.labelled} photos annotated, {done.kept} kept from before, {len(done.failed)} failed"
-    typer.echo(f"{counts}{others}: {out}")
-    if done.failed:
-        raise typer.Exit(1)
+    counts = f"{done.labelled} photos annotated, {done.kept} kept from before"
+    end_run(counts, done.failed, job.targets.ignored, out)

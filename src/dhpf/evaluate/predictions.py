@@ -29,7 +29,6 @@ Booleans = NDArray[np.bool_]
 Texts = NDArray[np.str_]
 
 FORMAT, VERSION = "dhpf-predictions", 2
-READABLE = ("1", "2")  # version 1 had no confidences, config and split_pairs
 KINDS = ("keypoints", "polygons")
 UNKNOWN_FLAG = -1
 
@@ -222,7 +221,7 @@ class Predictions:
         if str(arrays.pop("format", "")) != FORMAT:
             raise InputError(f"{path}: an .npz file, but not of predictions (no format = {FORMAT!r} in it)")
         version = str(arrays.pop("version", None))
-        if version not in READABLE:
+        if version not in ("1", "2"):  # version 1 had no confidences, config and split_pairs
             raise InputError(f"{path}: predictions of version {version[:20]!r}; this dhpf reads 1 and 2")
         try:
             check_names(arrays, LAYOUT)
