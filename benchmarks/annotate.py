@@ -22,7 +22,6 @@ import argparse
 import json
 import random
 import resource
-import shutil
 import subprocess
 import sys
 import time
@@ -191,7 +190,7 @@ def speed(
 
     figures = folder / "alone_figures.json"
     if not figures.exists():
-        shutil.rmtree(folder / "alone.json.run", ignore_errors=True)  # half a run has no time of its own
+        (folder / "alone.json.run-0").unlink(missing_ok=True)  # half a run has no time of its own
         begin = time.monotonic()
         subprocess.run([*command, "--out", "alone.json"], cwd=folder, check=True)
         seconds, used = time.monotonic() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -213,10 +212,10 @@ def speed(
 
 def kill_and_restart(command: list[str], folder: Path, photos: int, rng: random.Random) -> int:
     """Kill the command ten times, a moment after random numbers of photos; at the end leave it alone."""
-    journal = folder / "killed.json.run" / "photos-0.jsonl"
+    journal = folder / "killed.json.run-0"
 
     def finished() -> int:
-        return journal.read_bytes().count(b"\n") if journal.exists() else 0
+        return max(0, journal.read_bytes().count(b"\n") - 1) if journal.exists() else 0
 
     kills = 0
     for target in sorted(rng.sample(range(photos), KILLS)):

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from tests.literal import correlation_entropy
 
 from benchmarks.parity import images_of, published_method, stages
 from benchmarks.record import save_result
 from dhpf.losses.layer_rate import layer_rate_loss
 from dhpf.losses.strong import importance, strong_loss, target_distributions
-from dhpf.losses.weak import correlation_entropy
 from dhpf.model.correlation import correlate
 from dhpf.model.gating import ON, straight_through
 

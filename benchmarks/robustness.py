@@ -13,6 +13,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import resource
 import signal
 import socket
@@ -112,7 +113,7 @@ def results(out: Path) -> Listing:
         name = str(path.relative_to(out))
         if path.is_dir() or "tfevents" in name or name in ("state.safetensors", "report.html"):
             continue
-        if path.suffix == ".jsonl":  # what is finished, in the order of the runs
+        if re.search(r"run-\d+$", name):  # what is finished, in the order of the runs
             continue
         if path.suffix == ".safetensors":
             with safe_open(path, "pt") as head:

@@ -13,12 +13,13 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
+from tests.literal import correlation_entropy
 from torch import Tensor
 
 from dhpf.grid import Grid
 from dhpf.losses.layer_rate import layer_rate_loss
 from dhpf.losses.strong import importance, strong_loss, target_distributions
-from dhpf.losses.weak import correlation_entropy, weak_loss
+from dhpf.losses.weak import weak_loss
 from dhpf.methods.base import TrainingPair
 from dhpf.methods.dhpf import DHPF, DHPFObjective
 from dhpf.methods.dhpf_training import NEARLY_RIGHT

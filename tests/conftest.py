@@ -58,7 +58,7 @@ def matcher() -> dhpf.Matcher:
 @pytest.fixture(scope="session")
 def quick(matcher: dhpf.Matcher) -> dhpf.Matcher:
     """The same on small inputs, for tests that do not look at the quality of matches."""
-    return dhpf.Matcher(matcher.method, matcher.name, size=64)
+    return dhpf.Matcher(matcher.method, matcher.name, size=64, calibration=matcher.calibration)
 
 
 @pytest.fixture

@@ -128,3 +128,20 @@ def transfer(points: Tensor, best: Tensor, grid_a: Grid, grid_b: Grid) -> Tensor
         near = ((point - a).abs() <= 1.25 * grid_a.stride).all(1)
         moved.append((b[best[near]] + (point - a[near])).mean(0))
     return torch.stack(moved)
+
+
+def correlation_entropy(filtered: Tensor, grid_a: Grid, grid_b: Grid) -> Tensor:
+    """Mean entropy in bits of the cells' match distributions (B, N, N'), over both directions: (B,).
+
+    They are those after the filter, on grids of a quarter of the side.
+    """
+    means = []
+    for distributions, grid in ((filtered, grid_b), (filtered.mT, grid_a)):
+        coarse = max(1, grid.rows // 4), max(1, grid.columns // 4)
+        maps = distributions.reshape(*distributions.shape[:2], *grid.shape)
+        small = F.interpolate(maps, coarse, mode="bilinear", align_corners=True).flatten(2)
+        total = small.sum(2, keepdim=True)
+        share = small / torch.where(total == 0, 1.0, total)  # 0 where all is 0
+        bits = -(share * torch.where(share == 0, 1.0, share).log2()).sum(2)
+        means.append(bits.mean(1))
+    return (means[0] + means[1]) / 2

@@ -268,9 +268,8 @@ def test_match_many(command: Command, folder: Path) -> None:
     )
     assert ran.err.count("dhpf: failed: pair") == 2
     Path("bad.png").unlink()
-    assert "other settings (pairs)" in refused(
-        command, folder, "match-many", ".", "--out", "m", "--size", "64"
-    )
+    complaint = refused(command, folder, "match-many", ".", "--out", "m", "--size", "64")
+    assert "holds a run with other settings (pairs)" in complaint
 
 
 def test_models_lists_everything(command: Command) -> None:

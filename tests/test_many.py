@@ -40,7 +40,7 @@ class Counting(Matcher):
     """A matcher that counts which photos' features it computes."""
 
     def __init__(self, matcher: Matcher) -> None:
-        super().__init__(matcher.method, matcher.name, SIZE)
+        super().__init__(matcher.method, matcher.name, SIZE, calibration=matcher.calibration)
         self.computed: Counter[str] = Counter()
 
     def features(self, image: Any, name: str = "image") -> ImageFeatures:
@@ -56,7 +56,7 @@ def counting(matcher: Matcher, one_thread: None) -> Counting:
 
 def results(folder: Path) -> dict[str, Any]:
     """All JSON results; nothing else is there, hidden or not."""
-    names = {path.name for path in folder.iterdir()} - {"run.json"}
+    names = {path.name for path in folder.iterdir() if not path.name.startswith("run-")}
     assert names == {path.name for path in folder.glob("0*.json")}
     return {name: json.loads((folder / name).read_text()) for name in sorted(names)}
 
@@ -102,7 +102,7 @@ def test_a_pair_is_finished_when_all_its_files_are(photos: Path, counting: Count
     (tmp_path / "points.csv").write_text("1,2\n30,4\n20,44\n")
     match_many(counting, pairs, out, wanted, PLENTY)
     stem = "000000_p0_p1"
-    names = [f"{stem}.json", f"{stem}.npz", f"{stem}.png", f"{stem}_warp.png", "run.json"]
+    names = [f"{stem}.json", f"{stem}.npz", f"{stem}.png", f"{stem}_warp.png", "run-0"]
     assert sorted(path.name for path in out.iterdir()) == names
     assert json.loads((out / f"{stem}.json").read_text())["source_points"] == [[1, 2], [30, 4], [20, 44]]
     with np.load(out / f"{stem}.npz") as dense:
@@ -126,7 +126,7 @@ def test_one_to_many_keeps_names(photos: Path, counting: Counting, tmp_path: Pat
     assert table[0] == "name,source_x,source_y,target_x,target_y,confidence"
     assert [row.split(",")[:3] for row in table[1:]] == [["left eye", "1.0", "2.0"], ["nose", "30.0", "4.0"]]
     assert match_many(counting, photos / "p0.png", out, wanted, PLENTY, photos, marks).kept == 5
-    with pytest.raises(InputError, match=r"other settings \(pairs\)"):
+    with pytest.raises(InputError, match=r"holds a run with other settings \(pairs\)"):
         match_many(counting, photos / "p0.png", out, wanted, PLENTY, photos, "1,2")
 
 
@@ -171,7 +171,7 @@ def test_a_full_disc_ends_the_run(
 def refused(counting: Matcher, photos: Path, out: Path, complaint: str, wanted: Wanted = WANTED) -> None:
     """The run does not go on, and the results stay as they were."""
     before = {path.name: path.read_bytes() for path in out.iterdir()}
-    with pytest.raises(InputError, match=rf"{complaint}.*; choose another --out"):
+    with pytest.raises(InputError, match=rf"{complaint}; remove it to start anew, or choose another --out"):
         match_many(counting, photos, out, wanted, PLENTY)
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before
 
@@ -180,10 +180,10 @@ def test_another_run_is_not_mixed_in(photos: Path, counting: Counting, tmp_path:
     out = tmp_path / "out"
     match_many(counting, photos, out, WANTED, PLENTY)
     for wanted, named in ((Wanted(draw=True), "draw"), (Wanted(style="flow"), "style")):
-        refused(counting, photos, out, rf"out holds a run with other settings \({named}\)", wanted)
-    other = Matcher(counting.method, counting.name, 64)
+        refused(counting, photos, out, rf"run-0 holds a run with other settings \({named}\)", wanted)
+    other = Matcher(counting.method, counting.name, 64, calibration=counting.calibration)
     refused(other, photos, out, r"other settings \(size, weights\)")
-    other = Matcher(counting.method, "another", SIZE)
+    other = Matcher(counting.method, "another", SIZE, calibration=counting.calibration)
     refused(other, photos, out, r"other settings \(model\)")
     (photos / "p9.png").write_bytes((photos / "p0.png").read_bytes())
     refused(counting, photos, out, r"other settings \(pairs\)")
@@ -195,39 +195,48 @@ def test_a_run_goes_on_only_with_the_same_weights(photos: Path, counting: Counti
     method = copy.deepcopy(counting.method)
     weight = list(method.state_dict().values())[40]
     weight.view(-1)[0] = torch.nextafter(weight.view(-1)[0], torch.tensor(9.0))
-    other = Matcher(method, counting.name, SIZE)
+    other = Matcher(method, counting.name, SIZE, calibration=counting.calibration)
     assert other.fingerprint != counting.fingerprint
     refused(other, photos, tmp_path / "out", r"other settings \(weights\)")
-    same = Matcher(copy.deepcopy(counting.method), counting.name, SIZE)
+    same = Matcher(copy.deepcopy(counting.method), counting.name, SIZE, calibration=counting.calibration)
     assert match_many(same, photos, tmp_path / "out", WANTED, PLENTY).kept == 15
 
 
-def test_a_run_goes_on_only_with_the_same_content(photos: Path, counting: Counting, tmp_path: Path) -> None:
+def test_pairs_of_changed_content_are_matched_again(photos: Path, counting: Counting, tmp_path: Path) -> None:
     """Of photos and of points; when files were touched does not matter."""
     (photos / "points.csv").write_text("1,2\n")
     (photos / "pairs.csv").write_text("source,target,points\np0.png,p1.png,points.csv\np2.png,p3.png,\n")
     out = tmp_path / "out"
     match_many(counting, photos / "pairs.csv", out, WANTED, PLENTY)
-    (out / "000001_p2_p3.json").unlink()
-    for name in ("p0.png", "p1.png", "points.csv"):
-        content = (photos / name).read_bytes()
-        (photos / name).write_bytes(content[:-1] + b"8")
-        refused(counting, photos / "pairs.csv", out, f"{name} has changed since")
-        (photos / name).write_bytes(content)
-    Image.fromarray(texture(44, 50, seed=9)).save(photos / "p2.png")  # no result depends on it
-    assert match_many(counting, photos / "pairs.csv", out, WANTED, PLENTY) == Done(1, 1, (), 0)
-    Image.fromarray(texture(44, 50, seed=8)).save(photos / "p2.png")
-    refused(counting, photos / "pairs.csv", out, r"p2\.png has changed since")
+    first = results(out)
+    for change, changed in (
+        (lambda: (photos / "points.csv").write_text("8,2\n"), "000000_p0_p1.json"),
+        (lambda: Image.fromarray(texture(44, 50, seed=9)).save(photos / "p2.png"), "000001_p2_p3.json"),
+    ):
+        change()
+        assert match_many(counting, photos / "pairs.csv", out, WANTED, PLENTY) == Done(1, 1, (), 0)
+        now = results(out)
+        assert [name for name in now if now[name] != first[name]] == [changed]
+        first = now
+    for path in photos.iterdir():
+        path.touch()
+    assert match_many(counting, photos / "pairs.csv", out, WANTED, PLENTY) == Done(0, 2, (), 0)
 
 
-@pytest.mark.parametrize("text", ["{", "null", "[]", "{}", '{"content": 1}', "[" * 100_000, "\0"])
-def test_records_that_are_no_records(photos: Path, counting: Counting, tmp_path: Path, text: str) -> None:
-    match_many(counting, photos, tmp_path / "out", WANTED, PLENTY)
-    (tmp_path / "out" / "run.json").write_text(text)
-    with pytest.raises(InputError, match=r"run\.json"):
-        match_many(counting, photos, tmp_path / "out", WANTED, PLENTY)
-    (tmp_path / "out" / "run.json").unlink()
-    refused(counting, photos, tmp_path / "out", r"run\.json is missing")
+@pytest.mark.parametrize("text", ["{\n", "", "[" * 100_000 + "\n", "\0\n", None])
+def test_results_without_a_readable_journal_are_not_replaced(
+    photos: Path, counting: Counting, tmp_path: Path, text: str | None
+) -> None:
+    out = tmp_path / "out"
+    match_many(counting, photos, out, WANTED, PLENTY)
+    before = results(out)
+    if text is None:
+        (out / "run-0").unlink()
+    else:
+        (out / "run-0").write_text(text)
+    with pytest.raises(InputError, match=r" is of another run, or of one that was damaged"):
+        match_many(counting, photos, out, WANTED, PLENTY)
+    assert results(out) == before
 
 
 def test_places_that_cannot_hold_results(photos: Path, counting: Counting, tmp_path: Path) -> None:
@@ -308,8 +317,8 @@ def test_killed_and_resumed(counting: Counting, tmp_path: Path) -> None:
         assert process.wait() == -signal.SIGKILL
         for path in out.glob("*.json"):
             json.loads(path.read_text())
-    kept = len(list(out.glob("0*.json")))
-    assert 15 <= kept < 55
+    kept = (out / "run-0").read_bytes().count(b"\n") - 1  # the first line is of the settings
+    assert 14 <= kept < 55
     assert match_many(counting, photos, out, WANTED, PLENTY) == Done(55 - kept, kept, (), 0)
     match_many(counting, photos, tmp_path / "alone", WANTED, PLENTY)
     assert results(out) == results(tmp_path / "alone")

@@ -16,7 +16,7 @@ PACKAGE = Path(dhpf.__file__).parent
 # or an earlier row.
 ROWS = (
     ("errors", "grid", "__version__"),
-    ("files", "feature_cache", "memory", "processes", "progress", "samples", "settings"),
+    ("files", "feature_cache", "journal", "memory", "processes", "progress", "samples", "settings"),
     ("points", "images", "pair_list"),
     ("backbones", "model", "fast"),
     ("losses",),

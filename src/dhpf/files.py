@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import hashlib
+import io
 import json
 import os
 import platform
@@ -69,6 +71,13 @@ def read_json(path: Path, what: str, limit: int = SMALL) -> Any:
         raise
     except (ValueError, RecursionError):  # a number of thousands of digits, lists in lists in lists ...
         raise InputError(f"{path} nests too deeply or has too long a number for a {what}") from None
+
+
+def csv_text(rows: Iterable[Iterable[object]]) -> str:
+    """Rows as text; None is an empty cell."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
 
 
 def sha256(path: Path) -> str:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any
 
 from .annotate.photo_points import read_photo_points
 from .errors import InputError
 from .feature_cache import FeatureCache
-from .files import check_outputs, make_folder, read_json, real_path, sha256, write_atomically, write_together
+from .files import check_outputs, make_folder, real_path, sha256, write_together
+from .journal import Journal
 from .matcher import Matcher
 from .outputs import Outputs
-from .pair_list import by_locality, one_to_many, read_jobs
+from .pair_list import Job, by_locality, one_to_many, read_jobs
 from .processes import rank_and_world_size, wait_for_others
 from .progress import shown
 
@@ -75,7 +75,8 @@ def match_many(
         A CSV file with columns source, target and perhaps points; a folder, for all pairs of its images; or,
         with ``others``, one image.
     folder
-        For the results, and a record of what they depend on: the run goes on only with the same.
+        For the results, and a journal of what they depend on. A run goes on only with the same settings;
+        pairs whose photos or points have changed are matched again.
     cache_bytes
         Bound on the memory for features that may be used again.
     others
@@ -87,41 +88,53 @@ def match_many(
     """
     listed = read_jobs(pairs) if others is None else one_to_many(pairs, others, points)
     outputs = {job: wanted.outputs(folder / job.name) for job in listed.jobs}
-    inputs = {path for job in listed.jobs for path in job.inputs}
-    record = folder / "run.json"
     if real_path(folder) == real_path(pairs if others is None else others):
         raise InputError(f"{folder} holds the photos; choose another --out, lest results pass for photos")
-    make_folder(folder)
-    results = [path for files in outputs.values() for path in files.paths()]
-    check_outputs([record, *results], {*inputs, pairs, *used})
-
-    finished = {job for job, files in outputs.items() if all(path.exists() for path in files.paths())}
     settings = {
         **asdict(wanted),
         "model": matcher.name,
-        "size": list(matcher.size),
+        "size": matcher.size,
         "weights": matcher.fingerprint,
         "pairs": hashlib.sha256(repr(listed.jobs).encode()).hexdigest(),
-        "content": {str(path): _checksum(path) for path in inputs},
     }
-    _claim(record, settings, {str(path) for job in finished for path in job.inputs})
-
     rank, world = rank_and_world_size()
+    journal = Journal(folder / "run", settings, rank, lambda line: (line["pair"], line["content"]))
+    make_folder(folder)
+    results = [path for files in outputs.values() for path in files.paths()]
+    inputs = {path for job in listed.jobs for path in job.inputs}
+    check_outputs([journal.own, *results], {*inputs, pairs, *used})
+    there = next((path for path in results if path.exists()), None)
+    if there is not None and not journal.begun():
+        raise InputError(f"{there} is of another run, or of one that was damaged; choose another --out")
+    finished = dict(journal.finished())
+    checksum = cache(_checksum)
+
+    def content(job: Job) -> dict[str, str | None]:
+        """Of what the pair's results depend on."""
+        return {str(path): checksum(path) for path in job.inputs}
+
+    def is_finished(job: Job) -> bool:
+        whole = job.name in finished and all(path.exists() for path in outputs[job].paths())
+        return whole and finished[job.name] == content(job)
+
     jobs = by_locality(listed.jobs)
     mine = jobs[len(jobs) * rank // world : len(jobs) * (rank + 1) // world]
-    left = [job for job in mine if job not in finished]
-    cache = FeatureCache(matcher.features, cache_bytes)
+    left = [job for job in mine if not is_finished(job)]
+    features = FeatureCache(matcher.features, cache_bytes)
     failed = []
-    for job in shown(left, "matching", len(left), hidden=rank > 0):
-        try:
-            marked, names = read_photo_points(job.points, job.source) if job.points else (None, None)
-            match = matcher.match(cache.get(job.source), cache.get(job.target))
-            paths = {"source": str(job.source), "target": str(job.target)}
-            files = outputs[job].render(match, marked, paths, names=names)
-        except InputError as error:
-            failed.append(f"pair {job.index}: {error}")
-        else:
-            write_together(files)
+    with journal.appending() as keep:
+        for job in shown(left, "matching", len(left), hidden=rank > 0):
+            try:
+                made_of = content(job)
+                marked, names = read_photo_points(job.points, job.source) if job.points else (None, None)
+                match = matcher.match(features.get(job.source), features.get(job.target))
+                paths = {"source": str(job.source), "target": str(job.target)}
+                files = outputs[job].render(match, marked, paths, names=names)
+            except InputError as error:
+                failed.append(f"pair {job.index}: {error}")
+            else:
+                write_together(files)
+                keep({"pair": job.name, "content": made_of})
     wait_for_others()
     return Done(len(left) - len(failed), len(mine) - len(left), tuple(failed), listed.ignored)
 
@@ -132,28 +145,3 @@ def _checksum(path: Path) -> str | None:
         return sha256(path) if path.is_file() else None
     except OSError:
         return None
-
-
-def _claim(record: Path, settings: dict[str, Any], used: set[str]) -> None:
-    """Leave a record of the run, or see that the finished pairs, which used those files, are of the same run.
-
-    Other files may change: one was damaged, say, and has been mended.
-    """
-    advice = "choose another --out"
-    before = None
-    if record.exists():
-        before = read_json(record, "record of a run", limit=2**30)
-        content = before.get("content") if isinstance(before, dict) else None
-        if not isinstance(content, dict):
-            raise InputError(f"{record} is not a record of a run; {advice}")
-        changed = sorted(key for key in settings if key != "content" and before.get(key) != settings[key])
-        if changed:
-            names = ", ".join(changed)
-            raise InputError(f"{record.parent} holds a run with other settings ({names}); {advice}")
-        changed = sorted(path for path in used if content.get(path) != settings["content"][path])
-        if changed:
-            raise InputError(f"{changed[0]} has changed since {record.parent} got results of it; {advice}")
-    elif used:
-        raise InputError(f"{record} is missing, which tells how the results beside it were made; {advice}")
-    if before != settings:
-        write_atomically(record, json.dumps(settings, indent=1).encode())

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .errors import InputError
-from .files import check_outputs
+from .files import check_outputs, csv_text
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -103,15 +102,13 @@ class Outputs:
 
 def _table(described: dict[str, Any]) -> str:
     """A row a point."""
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(["name", "source_x", "source_y", "target_x", "target_y", "confidence"])
+    rows: list[Iterable[object]] = [("name", "source_x", "source_y", "target_x", "target_y", "confidence")]
     count = len(described["source_points"])
     names = described.get("names", range(1, count + 1))
     columns = (described[key] for key in ("source_points", "target_points", "confidence"))
     for name, source, target, confidence in zip(names, *columns, strict=True):
-        table.writerow([name, *source, *(target or ("", "")), confidence])
-    return text.getvalue()
+        rows.append((name, *source, *(target or ("", "")), confidence))
+    return csv_text(rows)
 
 
 def _encoded(picture: Image.Image, path: Path) -> bytes:

@@ -15,11 +15,12 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
-from dhpf.analysis.charts import Chart, to_csv
+from dhpf.analysis.charts import Chart
 from dhpf.analysis.figures import draw_figures, layer_frequency
 from dhpf.analysis.report import notes, print_overview, to_html
 from dhpf.analysis.study import ModelStudy, _accuracy
 from dhpf.errors import InputError
+from dhpf.files import csv_text
 
 from .conftest import of_layers
 
@@ -131,4 +132,4 @@ def test_without_matplotlib_the_cure_is_named(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_table_leaves_out_what_is_not_there() -> None:
-    assert to_csv(("a", "b"), [(None, 1), (0.5, "x,y")]) == 'a,b\n,1\n0.5,"x,y"\n'
+    assert csv_text([("a", "b"), (None, 1), (0.5, "x,y")]) == 'a,b\n,1\n0.5,"x,y"\n'

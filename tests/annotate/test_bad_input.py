@@ -63,7 +63,7 @@ FILES = {
     "visibility": ("r.json", coco(one={"keypoints": [5, 6, 7, 3, 2, 2]}), "visibility is not 0, 1 or 2"),
     "scores": ("r.json", coco(one={"scores": [1]}), "1 scores; cat has 2 keypoints"),
     "score": ("r.json", coco(one={"scores": [1, 3]}), "a score is not between 0 and 1"),
-    "box": ("r.json", coco(one={"bbox": [1, 2, 3]}), "the box holds 3 numbers"),
+    "box": ("r.json", coco(one={"bbox": [1, 2, 3]}), "box holds 3 numbers"),
     "odd polygon": ("r.json", coco(one={"segmentation": [[1, 2, 3]]}), "odd number of coordinates"),
     "two corners": ("r.json", coco(one={"segmentation": [[1, 2, 3, 4]]}), "fewer than three corners"),
     "no polygon": ("r.json", coco(one={"segmentation": "x"}), "neither a list of polygons nor a mask"),
@@ -158,7 +158,7 @@ def refused(folder: Path, command: Callable[..., Ran], arguments: list[str], com
     assert complaint in ran.err
     assert len(ran.err) < 400
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
-    assert not list(folder.glob("*.run"))
+    assert not list(folder.glob("*.run-*"))
 
 
 @pytest.mark.parametrize("case", FILES)

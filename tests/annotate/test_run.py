@@ -17,7 +17,6 @@ from PIL import Image
 
 import dhpf
 from dhpf import InputError, Matcher
-from dhpf.annotate.journal import Journal
 from dhpf.annotate.run import confident, read_job, run
 from dhpf.annotate.transfer import Annotator
 from tests.conftest import Ran, texture
@@ -99,33 +98,34 @@ def test_what_is_finished_is_kept_while_its_photo_is_the_same(folder: Path, smal
     assert changed == ["p2.png"]
     marks = Path("marks.csv").read_text()
     Path("marks.csv").write_text(marks.replace("31.5", "30"))
-    with pytest.raises(
-        InputError, match=r"journal holds a run with other settings \(references\); remove it"
-    ):
+    with pytest.raises(InputError, match=r"-0 holds a run with other settings \(references\); remove"):
         label(small, journal)
 
 
-@pytest.mark.parametrize("end", ["", '{"run": 1, "na'])
+@pytest.mark.parametrize("end", ["", '{"time": 1, "na'])
 def test_a_line_that_was_cut_is_done_again(folder: Path, small: Matcher, end: str) -> None:
     journal = folder / "journal"
     whole = label(small, journal)
-    path = journal / "photos-0.jsonl"
-    lines = path.read_text().splitlines(keepends=True)
+    path = folder / "journal-0"
+    lines = path.read_text().splitlines(keepends=True)  # of the settings, then of five photos
     path.write_text("".join(lines[:-1]) + end)
     again = label(small, journal)
     assert (again.labelled, again.kept) == (1, 4)
-    assert path.read_text().splitlines()[:4] == [line.rstrip() for line in lines[:4]]
+    assert path.read_text().splitlines()[:5] == [line.rstrip() for line in lines[:5]]
     assert again.annotations.to_coco() == whole.annotations.to_coco()
 
 
 @pytest.mark.parametrize(
-    "line", ["{}", "3", '{"run": 1, "name": "../a", "sha256": "", "size": [1, 1], "objects": []}']
+    "line", ["{}", "3", '{"time": 1, "name": "../a", "sha256": "", "size": [1, 1], "objects": []}']
 )
-def test_a_damaged_journal(folder: Path, small: Matcher, line: str) -> None:
-    label(small, folder / "journal")
-    (folder / "journal/photos-0.jsonl").write_text(line + "\n")
-    with pytest.raises(InputError, match=r"photos-0\.jsonl is damaged; remove .*journal to begin again"):
-        Journal(folder / "journal", json.loads((folder / "journal/run.json").read_text()), (), 0)
+def test_a_damaged_line_ends_what_is_believed(folder: Path, small: Matcher, line: str) -> None:
+    whole = label(small, folder / "journal")
+    path = folder / "journal-0"
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([*lines[:2], line, *lines[2:], ""]))
+    again = label(small, folder / "journal")
+    assert (again.labelled, again.kept) == (4, 1)
+    assert again.annotations.to_coco() == whole.annotations.to_coco()
 
 
 def test_processes_share_the_photos(folder: Path, small: Matcher, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,20 +201,20 @@ def program(*launcher: str) -> dict[str, Any]:
 DYING = """
 import os, signal, sys
 from dhpf import cli
-from dhpf.annotate.journal import Journal
+from dhpf.journal import Lines
 
-left, add = int(sys.argv.pop(1)), Journal.add
+left, add = int(sys.argv.pop(1)), Lines.add
 
-def die(self, image, checksum):
+def die(self, line):
     global left
-    left -= 1
+    left -= "objects" in line  # not the first line, of the settings
     if left < 0:
-        with self.own.open("a") as stream:
-            stream.write('{"run": 1, "name": "p')
+        with self.path.open("a") as stream:
+            stream.write('{"time": 1, "name": "p')
         os.kill(os.getpid(), signal.SIGKILL)
-    add(self, image, checksum)
+    add(self, line)
 
-Journal.add = die
+Lines.add = die
 cli.main()
 """
 

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from benchmarks.bundle_backbone import quantised
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.testing import assert_close
 
 from dhpf import InputError
-from dhpf.backbones.state import dequantised, quantised
+from dhpf.backbones.state import dequantised
 from dhpf.backbones.vit import HUGGING_FACE, ViT
 from dhpf.backbones.weights import ASSETS, BACKBONES, load_backbone
 from dhpf.grid import Grid

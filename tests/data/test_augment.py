@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from torch.utils.data import Dataset
 
 from dhpf.data.augment import Augmented
 from dhpf.data.mini import make_mini
-from dhpf.data.pairs import Pair
+from dhpf.data.pairs import PairDataset
 from dhpf.data.registry import open_dataset
 
 
 @pytest.fixture(scope="module")
-def pairs(tmp_path_factory) -> Dataset[Pair]:
+def pairs(tmp_path_factory) -> PairDataset:
     root = tmp_path_factory.mktemp("mini") / "willow"
     make_mini("pf-willow", root)
     return open_dataset("pf-willow", root)
 
 
-def choices(augmented: Augmented, pairs: Dataset[Pair]) -> list[tuple[bool, bool]]:
+def choices(augmented: Augmented, pairs: PairDataset) -> list[tuple[bool, bool]]:
     """What happened to each pair: mirrored, swapped."""
     return [
         (augmented[i].source.mirrored, augmented[i].source.path == pairs[i].target.path)

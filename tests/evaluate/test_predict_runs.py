@@ -164,7 +164,9 @@ def test_parts_of_another_run_are_refused(
     interrupted: bytes, pairs: PairDataset, matcher: Matcher, tmp_path: Path
 ) -> None:
     (tmp_path / "p.npz.part-0").write_bytes(interrupted)
-    with pytest.raises(InputError, match=r"part-0 holds a run with another config, size, weights; remove"):
+    with pytest.raises(
+        InputError, match=r"-0 holds a run with other settings \(config, size, weights\); remove"
+    ):
         predict(matcher, pairs, tmp_path / "p.npz")
 
 
@@ -174,8 +176,8 @@ def test_parts_that_were_matched_in_another_way_are_refused(
     (tmp_path / "p.npz.part-0").write_bytes(interrupted)
     changed = replace(quick.method.config, revote=True)
     monkeypatch.setattr(quick.method, "config", changed)
-    quick = Matcher(quick.method, quick.name, quick.size)
-    with pytest.raises(InputError, match=r"part-0 holds a run with another config, weights; remove it"):
+    quick = Matcher(quick.method, quick.name, quick.size, calibration=quick.calibration)
+    with pytest.raises(InputError, match=r"-0 holds a run with other settings \(config, weights\); remove"):
         predict(quick, pairs, tmp_path / "p.npz")
 
 
@@ -183,5 +185,5 @@ def test_parts_of_other_pairs_are_refused(
     interrupted: bytes, pairs: PairDataset, quick: Matcher, tmp_path: Path
 ) -> None:
     (tmp_path / "p.npz.part-0").write_bytes(interrupted)
-    with pytest.raises(InputError, match=r"p\.npz\.part-0 holds a run with another pairs; remove it"):
+    with pytest.raises(InputError, match=r"-0 holds a run with other settings \(pairs\); remove"):
         predict(quick, pairs, tmp_path / "p.npz", limit=5)

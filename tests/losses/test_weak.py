@@ -14,7 +14,6 @@ from dhpf.grid import Grid
 from dhpf.losses.weak import (
     _direction_entropy,
     coarser_grid,
-    correlation_entropy,
     gradient_at_once,
     pair_entropy,
 )
@@ -53,7 +52,7 @@ def literal_entropy(inputs: list[Tensor]) -> Tensor:
     ]
     found = literal.match(*sides, GRID_A, GRID_B)
     confidence = found.appearance * found.votes.detach()
-    return correlation_entropy(literal.mutual(confidence)[None], GRID_A, GRID_B)[0]
+    return literal.correlation_entropy(literal.mutual(confidence)[None], GRID_A, GRID_B)[0]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

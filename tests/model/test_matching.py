@@ -13,7 +13,7 @@ from dhpf.fast.passes import CompiledPasses
 from dhpf.grid import Grid
 from dhpf.model.correlation import Correlation, correlate
 from dhpf.model.hough import Votes, hough_space, offset_windows
-from dhpf.model.matching import Tile, TorchPasses, Voting, match_cells, strongest_matches
+from dhpf.model.matching import Passes, Tile, Voting, match_cells, strongest_matches
 from tests import literal
 
 side = st.integers(16, 120)
@@ -59,7 +59,7 @@ def test_torch_passes_equal_the_literal_method_in_float64(pair: Pair, hough: str
     correlation = cast(pair, torch.float64)
     p = torch.empty(grid_a.cells, grid_b.cells, dtype=torch.float64)
     sums = torch.zeros([m + n - 1 for m, n in zip(grid_a.shape, grid_b.shape, strict=True)]).double()
-    TorchPasses(correlation).appearance(Tile(0, grid_a.rows, grid_a.columns), p, sums)
+    Passes(correlation).appearance(Tile(0, grid_a.rows, grid_a.columns), p, sums)
     assert_close(p, expected.appearance, rtol=1e-9, atol=1e-12)
     assert_close(correlation.dense(), expected.appearance, rtol=1e-9, atol=1e-12)
     table = hough_space(grid_a, grid_b, torch.float64, CPU, hough).votes(sums)
@@ -115,7 +115,7 @@ def test_compiled_and_torch_passes_agree_on_every_tile() -> None:
     grid = Grid(15, 20, 4.0)
     correlation = correlate(a, b, grid, grid)
     votes = Votes(torch.rand(29, 39, generator=generator), offset_windows(grid, grid, CPU))
-    compiled, plain = CompiledPasses(correlation), TorchPasses(correlation)
+    compiled, plain = CompiledPasses(correlation), Passes(correlation)
     for tile in (Tile(0, 15, 20), Tile(0, 1, 20), Tile(4, 9, 20), Tile(14, 15, 20)):
         cells = (tile.stop - tile.first) * 20
         (p, sums), (q, wanted) = ((torch.empty(cells, 300), torch.zeros(29, 39)) for _ in range(2))

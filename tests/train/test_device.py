@@ -21,7 +21,7 @@ from dhpf.methods import dhpf_training
 from dhpf.methods.base import TrainingPair
 from dhpf.methods.dhpf import DHPF, DHPFConfig, DHPFObjective
 from dhpf.processes import sum_over_processes
-from dhpf.train import batches, loop, validate
+from dhpf.train import batches, loop
 from dhpf.train.config import Config
 from dhpf.train.step import Losses, training_step
 from tests.train_step.pairs import Learner, as_batch, make_learner, random_pairs
@@ -268,7 +268,7 @@ def channels_of_the_cpu(method: DHPF, layer: int, *_: object) -> torch.Tensor:
 
 MISPLACED: dict[str, tuple[object, str, Callable[..., Any]]] = {
     "features": (dhpf_training, "_stacked", lambda blocks, device: torch.stack([*blocks]).float()),
-    "features in validation": (validate, "_on", lambda features, device: features),
+    "features in validation": (Features, "to", lambda features, device: features),
     "channels that are left out": (dhpf_training, "_kept_channels", channels_of_the_cpu),
     "noise": (
         dhpf_training,

@@ -105,7 +105,7 @@ def test_a_full_disc_costs_the_change_and_nothing_else(begin: Begin, files: tupl
     before, limits = log.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 20, limits[1]))  # half a line fits
     try:
-        with pytest.raises(InputError, match="the change is not kept"):
+        with pytest.raises(InputError, match="what came last is not kept"):
             review.move(C, 0, 0, 1, [1, 1])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..errors import InputError
+from ..files import csv_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -57,7 +57,7 @@ class Chart:
 
     def files(self) -> dict[str, bytes]:
         """Their contents by name."""
-        table = to_csv(self.columns, self.rows)
+        table = csv_text([self.columns, *self.rows])
         return {
             f"{self.name}.png": self.png,
             f"{self.name}.svg": self.svg.encode(),
@@ -92,11 +92,3 @@ def render(figure: Figure) -> tuple[bytes, str]:
     figure.savefig(png, format="png", dpi=DPI, metadata={"Software": None})
     figure.savefig(svg, format="svg", metadata=NO_METADATA)
     return png.getvalue(), svg.getvalue()
-
-
-def to_csv(columns: Sequence[str], rows: Sequence[Row]) -> str:
-    """A table as text; None is an empty cell."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerows([columns, *rows])
-    return text.getvalue()

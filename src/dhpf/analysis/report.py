@@ -11,8 +11,8 @@ import numpy as np
 
 from ..evaluate.render import Table, page, print_tables, tag
 from ..evaluate.render import to_html as table_to_html
-from ..files import check_outputs, write_together
-from .charts import Chart, Row, to_csv
+from ..files import check_outputs, csv_text, write_together
+from .charts import Chart, Row
 from .figures import draw_figures
 from .study import ModelStudy
 
@@ -44,7 +44,7 @@ def write_report(
     """
     charts = draw_figures(models)
     contents = {name: content for chart in charts for name, content in chart.files().items()}
-    contents[OVERVIEW] = to_csv(COLUMNS, overview(models)).encode()
+    contents[OVERVIEW] = csv_text([COLUMNS, *overview(models)]).encode()
     contents[PAGE] = to_html(models, charts).encode()
     return write_contents(folder, contents, inputs)
 

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import InputError
 from ..files import real_path, sha256
 from ..images import read_size
+from ..journal import Journal
 from ..processes import rank_and_world_size, wait_for_others
 from ..progress import shown
 from .annotations import ABSENT, AnnotatedImage, Annotations, Category, LabelledObject
 from .formats import encode
-from .journal import Journal
+from .journal import FinishedPhoto, photo_of
 from .photos import Reference, Target, Targets, read_references, read_targets
 from .transfer import MOST_VOTES, Annotator
 
@@ -110,7 +112,7 @@ def annotate(
 def run(
     job: Job,
     annotator: Annotator,
-    folder: Path | None = None,
+    kept_in: Path | None = None,
     last: Callable[[Annotations], None] | None = None,
 ) -> Done:
     """Label all photos that are not finished yet.
@@ -120,37 +122,45 @@ def run(
 
     Parameters
     ----------
-    folder
-        For what is finished, so that a killed run can go on; in memory only without it.
+    kept_in
+        How the files begin that hold what is finished, so that a killed run can go on; without it, none.
     last
         What the first process does with all annotations, while the others wait.
     """
     rank, world = rank_and_world_size()
-    finished: dict[str, AnnotatedImage] = {}
-    journal = None if folder is None else Journal(folder, _settings(job, annotator), job.categories, rank)
+    journal, before = None, {}
+    if kept_in is not None:
+        categories = {category.name: category for category in job.categories}
+        settings = _settings(job, annotator)
+        journal = Journal(kept_in, settings, rank, lambda line: photo_of(line, categories))
+        before = _by_name(journal)
+    finished: dict[str, FinishedPhoto] = {}
     marked = job.marked()
     photos = job.targets.photos
     mine = photos[len(photos) * rank // world : len(photos) * (rank + 1) // world]
     failed = []
     kept = 0
-    for target in shown(mine, "annotating", len(mine), hidden=rank > 0):
-        try:
-            checksum = sha256(target.path) if journal is not None and target.path.is_file() else ""
-            before = None if journal is None else journal.get(target.name, checksum)
-            kept += before is not None
-            image = before or _label(target, marked, annotator)
-        except InputError as error:
-            failed.append(f"{target.name}: {error}")
-            continue
-        finished[target.name] = image
-        if journal is not None and before is None:
-            journal.add(image, checksum)
+    keeping: AbstractContextManager[Callable[[dict[str, Any]], None]] = nullcontext(lambda line: None)
+    with keeping if journal is None else journal.appending() as keep:
+        for target in shown(mine, "annotating", len(mine), hidden=rank > 0):
+            try:
+                checksum = sha256(target.path) if journal is not None and target.path.is_file() else ""
+                known = before.get(target.name)
+                if known is not None and known.checksum == checksum:
+                    finished[target.name] = known
+                    kept += 1
+                    continue
+                photo = FinishedPhoto(checksum, _label(target, marked, annotator))
+            except InputError as error:
+                failed.append(f"{target.name}: {error}")
+                continue
+            finished[target.name] = photo
+            keep(photo.record())
     complete: list[Annotations] = [_in_order(job, finished)]
 
     def end() -> None:
         if journal is not None:
-            journal.read()
-            complete[0] = _in_order(job, {name: image for name, (_, image) in journal.done.items()})
+            complete[0] = _in_order(job, _by_name(journal))
         if failed and not len(complete[0]):
             raise InputError(f"not one of the photos could be annotated, the first: {failed[0]}")
         if last is not None:
@@ -193,8 +203,12 @@ def _label(
     return AnnotatedImage(target.name, size, objects)
 
 
-def _in_order(job: Job, finished: dict[str, AnnotatedImage]) -> Annotations:
-    images = tuple(finished[target.name] for target in job.targets.photos if target.name in finished)
+def _by_name(journal: Journal[FinishedPhoto]) -> dict[str, FinishedPhoto]:
+    return {photo.image.file_name: photo for photo in journal.finished()}
+
+
+def _in_order(job: Job, finished: dict[str, FinishedPhoto]) -> Annotations:
+    images = tuple(finished[target.name].image for target in job.targets.photos if target.name in finished)
     return Annotations(job.categories, images)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 MOST_VOTES = 8  # references that vote on an object, by default
 MARGIN = 0.1  # of the box's sides, that is seen around it
+FOLLOWS = 0.02  # pixels: a box that is no farther from the keypoints' bounds was made of them
 AGREEMENT = 0.1  # of the object's longer side: how near votes for one location are
 
 
@@ -256,3 +257,20 @@ def moved_box(one: LabelledObject, before: Floats, after: Floats) -> Floats | No
     scale = after.std(axis=0) / np.maximum(spread, 1e-6)
     box: Floats = (one.box.reshape(2, 2) - centre) * scale + after.mean(axis=0)
     return box.reshape(-1)
+
+
+def with_box(before: LabelledObject, after: LabelledObject, size: tuple[int, int]) -> LabelledObject:
+    """A predicted box goes where its keypoints go."""
+    if before.box is None:
+        return after
+    bounds = replace(before, box=None).bounds()
+    if bounds is not None and np.abs(bounds - before.box).max() <= FOLLOWS:
+        box = replace(after, box=None).bounds()
+    else:
+        both = before.shown & after.shown
+        box = moved_box(before, before.keypoints[both, :2], after.keypoints[both, :2])
+    if box is None or not np.isfinite(box).all():
+        return after
+    edge = np.array(size) - 0.5
+    box = box.clip(-0.5, [*edge, *edge])
+    return replace(after, box=box) if (box[:2] < box[2:]).all() else after

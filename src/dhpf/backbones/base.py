@@ -93,6 +93,12 @@ class Features:
         stretched = self.grid.with_shape(*self.blocks[layer].shape[:2])
         return stretched._replace(stride=stretched.stride // self.grid.stride * self.grid.stride)
 
+    def to(self, device: torch.device, dtype: torch.dtype | None = None) -> Features:
+        """The same blocks elsewhere, or in another precision."""
+        blocks = {layer: block.to(device, dtype) for layer, block in self.blocks.items()}
+        pooled = {layer: mean.to(device) for layer, mean in self.pooled.items()}
+        return Features(blocks, pooled, self.grid)
+
     @property
     def nbytes(self) -> int:
         """Memory held."""

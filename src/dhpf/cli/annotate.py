@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from ..errors import InputError
-from .given import files_given
+from .given import end_run, files_given
 from .match import Backbone, Device, Flip, MinConfidence, Model, PhotoPoints, Size, parse_size
 from .models import load_model
 
@@ -73,14 +73,13 @@ def annotate(
       torchrun --nproc-per-node 4 --no-python dhpf annotate cats.json photos/ --out annotations.json
     """
     from ..annotate.formats import check_format, encode
-    from ..annotate.run import check_confidence, confident, read_job, run
+    from ..annotate.run import confident, read_job, run
     from ..files import STDOUT, check_outputs, write_together
     from ..processes import rank_and_world_size
 
     if STDOUT in (out, contact_sheet):
         raise InputError("- is no file name; give one, beside which what is finished is kept")
     check_format(format)
-    check_confidence(min_confidence)
     sides = None if size is None else parse_size(size)
     job = read_job(references, photos, images, points)
     used = [*(target.path for target in job.targets.photos), *(one.path for one in job.references)]
@@ -108,11 +107,5 @@ def annotate(
             typer.echo(f"dhpf: note: {line}", err=True)
 
     done = run(job, annotator, out.with_name(f"{out.name}.run"), write)
-    for line in done.failed:
-        typer.echo(f"dhpf: failed: {line}", err=True)
-    ignored = job.targets.ignored
-    others = f", {ignored} files that are not photos ignored" if ignored else ""
-    counts = f"{done.labelled} photos annotated, {done.kept} kept from before, {len(done.failed)} failed"
-    typer.echo(f"{counts}{others}: {out}")
-    if done.failed:
-        raise typer.Exit(1)
+    counts = f"{done.labelled} photos annotated, {done.kept} kept from before"
+    end_run(counts, done.failed, job.targets.ignored, out)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from ..data.registry import find_dataset
 from ..errors import InputError
 from ..evaluate.beam_search import ALPHA, BEAM, MOST_LAYERS, Step
 from ..evaluate.protocol import ALPHAS, DEFAULT_PRESET, DIRECTIONS, alpha_names, protocol_for
@@ -149,6 +148,7 @@ def evaluate(
     """
     options = dict(locals())
 
+    from ..data.registry import find_dataset
     from ..evaluate.leakage import read_training_list
     from ..processes import rank_and_world_size
 
@@ -206,6 +206,8 @@ def beam_search(
 
     dhpf beam-search --dataset pf-pascal --root PF-PASCAL --split val --exclude-pairs-of test
     """
+    from ..data.registry import find_dataset
+
     find_dataset(dataset)
     rules = protocol_for(dataset, protocol, change)
     sides = parse_size(size) if size else None
@@ -250,13 +252,10 @@ def _files(dataset: str, root: Path, split: str, layout: str | None) -> Iterator
 
 
 def _open(dataset: str, root: Path, split: str, layout: str | None) -> PairDataset:
-    from ..data.registry import open_dataset
+    from ..data import SPair71k, open_dataset
 
     if layout is None:
         return open_dataset(dataset, root, split)
-    if dataset != "spair-71k":
+    if dataset != SPair71k.name:
         raise InputError(f"--layout {layout}: only spair-71k has layouts, {dataset} has none")
-
-    from ..data.spair71k import SPair71k
-
     return SPair71k(root, split, layout)

@@ -9,7 +9,7 @@ import typer
 
 from ..errors import InputError
 from ..files import STDOUT
-from .given import files_given
+from .given import end_run, files_given
 from .models import load_model
 
 FEW = 3  # automatic points: fewer say that a pair looks unmatched
@@ -246,10 +246,5 @@ def match_many(
     matcher = load_model(model, sides, device, backbone, flip)
     wanted = Wanted(draw, flow, warp, chosen, csv, min_confidence)
     done = run(matcher, pairs, out, wanted, cache * 2**20, folder, typed, files_given(context, "out"))
-    for line in done.failed:
-        typer.echo(f"dhpf: failed: {line}", err=True)
-    ignored = f", {done.ignored} files that are not photos ignored" if done.ignored else ""
-    counts = f"{done.matched} pairs matched, {done.kept} kept from before, {len(done.failed)} failed"
-    typer.echo(f"{counts}{ignored}: {out}")
-    if done.failed:
-        raise typer.Exit(1)
+    counts = f"{done.matched} pairs matched, {done.kept} kept from before"
+    end_run(counts, done.failed, done.ignored, out)

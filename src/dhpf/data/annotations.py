@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path, PureWindowsPath
 from typing import Any, NamedTuple
 
@@ -24,6 +24,8 @@ MOST_BYTES = 200_000_000  # of a list
 MOST_BYTES_MATRIX = 100_000  # of a MATLAB file, which is compressed: it may grow a thousandfold
 MOST_BYTES_JSON = 2_000_000_000
 SHOWN = 40  # characters of a bad cell
+
+Record = Mapping[str, Any]  # an object of a JSON file
 
 
 class Row(NamedTuple):
@@ -142,6 +144,16 @@ def read_object(path: Path) -> dict[str, Any]:
     return content
 
 
+def records(values: object, place: str) -> Iterator[tuple[str, Record]]:
+    """The objects of a JSON list, each with what to call it in errors."""
+    if not isinstance(values, list):
+        raise InputError(f"{place} is not a list")
+    for number, record in enumerate(values):
+        if not isinstance(record, dict):
+            raise InputError(f"{place}[{number}] is not an object with named fields")
+        yield f"{place}[{number}]", record
+
+
 def inner_path(name: str, place: str) -> Path:
     """A name in a file of strangers as a relative path that stays below the folder it is taken from."""
     parts = PureWindowsPath(name).parts
@@ -168,10 +180,26 @@ def as_points(values: object, place: str | Path, what: str) -> NDArray[np.float6
 
 def as_box(values: object, place: str | Path, what: str) -> NDArray[np.float64]:
     """Four numbers."""
-    box = as_numbers(values, place, what).reshape(-1)
+    box = numbers(values, place, what)
     if box.shape != (4,):
         raise InputError(f"{place}: {what} holds {box.size} numbers, but a box has 4")
     return box
+
+
+def box_of_corner(values: object, place: str) -> NDArray[np.float64] | None:
+    """Left, top, width, height from the image's corner -> x1, y1, x2, y2 from the first pixel's centre.
+
+    None for what is empty: so write tools that know no box.
+    """
+    if not values:
+        return None
+    box = as_box(values, place, "box")
+    return np.concatenate([box[:2], box[:2] + box[2:]]) - 0.5 if (box[2:] > 0).all() else None
+
+
+def numbers(values: object, place: str | Path, what: str) -> NDArray[np.float64]:
+    """A flat array; null becomes NaN."""
+    return as_numbers(values, place, what).reshape(-1)
 
 
 def as_numbers(values: object, place: str | Path, what: str) -> NDArray[np.float64]:

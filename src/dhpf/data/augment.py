@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from torch.utils.data import Dataset
 
-from .pairs import Pair
+from .pairs import Pair, PairDataset
 
 
-class Augmented(Dataset[Pair]):
+class Augmented:
     """Training pairs, some of them mirrored, some in the other direction.
 
     What happens to a pair depends on the seed, the epoch and its position alone, so it is the same for any
@@ -29,13 +28,13 @@ class Augmented(Dataset[Pair]):
     """
 
     def __init__(
-        self, pairs: Dataset[Pair], seed: int, epoch: int, mirror: float = 0.5, swap: float = 0.5
+        self, pairs: PairDataset, seed: int, epoch: int, mirror: float = 0.5, swap: float = 0.5
     ) -> None:
         self.pairs, self.seed, self.epoch = pairs, seed, epoch
         self.mirror, self.swap = mirror, swap
 
     def __len__(self) -> int:
-        return len(self.pairs)  # type: ignore[arg-type]  # torch leaves a data set's length untyped
+        return len(self.pairs)
 
     def __getitem__(self, index: int) -> Pair:
         pair = self.pairs[index]

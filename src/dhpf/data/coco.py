@@ -9,16 +9,16 @@ K keypoints of a category  n objects of a category
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
 from ..files import real_path
-from .annotations import SHOWN, as_box, as_numbers, inner_path, read_object
+from .annotations import SHOWN, Record, box_of_corner, inner_path, numbers, read_object, records
 from .pairs import Annotation, Entry, Floats, Labels, PairDataset, unique
 
 PLAIN_NAMES = ("_annotations.coco.json", "annotations.json")  # of files that are told by their folders
@@ -153,7 +153,7 @@ def _read(file: Path, root: Path, split: str) -> Iterator[CocoObject]:
     images = _read_images(content, file, root, split)
     categories = _read_categories(content, file)
     counts: dict[tuple[Category, Path], int] = {}
-    for place, record in _records(content, "annotations", file):
+    for place, record in records(content.get("annotations"), f"{file}, annotations"):
         category = categories.get(_id(record, "category_id", place))
         values = record.get("keypoints")
         if category is None or not values or record.get("iscrowd"):
@@ -161,19 +161,20 @@ def _read(file: Path, root: Path, split: str) -> Iterator[CocoObject]:
         image = images.get(_id(record, "image_id", place))
         if image is None:
             raise InputError(f"{place}: image_id is that of no image")
-        keypoints = as_numbers(values, place, "keypoints").reshape(-1)
+        keypoints = numbers(values, place, "keypoints")
         wanted = 3 * len(category.keypoints)
         if keypoints.size != wanted:
             raise InputError(f"{place}: keypoints holds {keypoints.size} numbers, but {wanted} are wanted")
         number = counts[category, image.path] = counts.get((category, image.path), 0) + 1
         label = image.name if number == 1 else f"{image.name}#{number}"
-        yield CocoObject(label, image, category, keypoints.reshape(-1, 3), _box(record.get("bbox"), place))
+        box = box_of_corner(record.get("bbox"), place)
+        yield CocoObject(label, image, category, keypoints.reshape(-1, 3), box)
 
 
-def _read_images(content: Mapping[str, Any], file: Path, root: Path, split: str) -> dict[Id, CocoImage]:
+def _read_images(content: Record, file: Path, root: Path, split: str) -> dict[Id, CocoImage]:
     names: dict[Id, Path] = {}
     sizes: dict[Id, tuple[int, int] | None] = {}
-    for place, record in _records(content, "images", file):
+    for place, record in records(content.get("images"), f"{file}, images"):
         key, width, height = _id(record, "id", place), record.get("width"), record.get("height")
         names[key] = inner_path(_name(record, "file_name", place), f"{place}: file_name")
         sizes[key] = (width, height) if isinstance(width, int) and isinstance(height, int) else None
@@ -186,9 +187,9 @@ def _read_images(content: Mapping[str, Any], file: Path, root: Path, split: str)
     }
 
 
-def _read_categories(content: Mapping[str, Any], file: Path) -> dict[Id, Category]:
+def _read_categories(content: Record, file: Path) -> dict[Id, Category]:
     categories = {}
-    for place, record in _records(content, "categories", file):
+    for place, record in records(content.get("categories"), f"{file}, categories"):
         names = record.get("keypoints")
         if not names:
             continue  # of objects without keypoints
@@ -200,26 +201,14 @@ def _read_categories(content: Mapping[str, Any], file: Path) -> dict[Id, Categor
     return categories
 
 
-def _records(content: Mapping[str, Any], key: str, file: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The records of a list, each with what to call it in errors."""
-    records = content.get(key)
-    if not isinstance(records, list):
-        raise InputError(f"{file}: the annotation has no list {key!r}; wanted COCO's format for keypoints")
-    for number, record in enumerate(records):
-        place = f"{file}, {key}[{number}]"
-        if not isinstance(record, dict):
-            raise InputError(f"{place} is not an object with named fields")
-        yield place, record
-
-
-def _id(record: Mapping[str, Any], key: str, place: str) -> Id:
+def _id(record: Record, key: str, place: str) -> Id:
     value = record.get(key)
     if not isinstance(value, (int, str)):
         raise InputError(f"{place}: {key} is missing, or neither a whole number nor a text")
     return value
 
 
-def _name(record: Mapping[str, Any], key: str, place: str) -> str:
+def _name(record: Record, key: str, place: str) -> str:
     value = record.get(key)
     if not isinstance(value, str) or not _is_name(value):
         raise InputError(f"{place}: {key} is missing, or not a text of one line")
@@ -228,16 +217,6 @@ def _name(record: Mapping[str, Any], key: str, place: str) -> str:
 
 def _is_name(value: object) -> bool:
     return isinstance(value, str) and value.isprintable() and value.strip() != ""
-
-
-def _box(values: object, place: str) -> Floats | None:
-    """Left, top, width, height from the image's corner -> x1, y1, x2, y2 from the first pixel's centre."""
-    if not values:
-        return None
-    left, top, width, height = as_box(values, place, "bbox")
-    if not (width > 0 and height > 0):
-        return None  # what tools write that know no box
-    return np.array([left, top, left + width, top + height]) - 0.5
 
 
 def _pair(objects: list[CocoObject], partners: int, common: int, seed: int) -> Iterator[tuple[int, int]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Iterable, Mapping
 from itertools import permutations
@@ -12,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
-from scipy.io import savemat
 
 from ..errors import InputError
+from ..files import csv_text
 from . import caltech101, pf_pascal, pf_willow, spair71k
 from .annotations import SEPARATOR
 from .pairs import Floats
@@ -106,6 +105,8 @@ def _pf_pascal(root: Path, rng: np.random.Generator) -> None:
 
 
 def _pf_willow(root: Path, rng: np.random.Generator) -> None:
+    from scipy.io import savemat  # slow to import
+
     rows: list[Iterable[Any]] = [pf_willow.COLUMNS]
     files = {"car(G)": "car(G)/Cars_{:03}.png", "duck(S)": "duck(S)/Ducks_{:03}.png"}
     for images in _draw(root, rng, files).values():
@@ -204,5 +205,4 @@ def _save_text(path: Path, text: str) -> None:
 
 
 def _save_rows(path: Path, rows: Iterable[Iterable[Any]]) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file, lineterminator="\n").writerows(rows)
+    path.write_text(csv_text(rows), encoding="utf-8", newline="")

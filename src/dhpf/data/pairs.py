@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from torch.utils.data import Dataset
 
 from ..errors import InputError
 from ..grid import mirror_points
@@ -153,8 +152,8 @@ class Annotation(NamedTuple):
         return self
 
 
-class PairDataset(Dataset[Pair]):
-    """A list of pairs. Items are read one by one, on the CPU; use ``collate_fn=list`` in a loader.
+class PairDataset:
+    """A list of pairs. Items are read one by one, on the CPU; use ``collate_fn=list`` in torch's DataLoader.
 
     Attributes
     ----------

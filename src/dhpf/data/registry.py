@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, unknown
-
-if TYPE_CHECKING:
-    from .pairs import PairDataset
+from .caltech101 import Caltech101
+from .coco import CocoKeypoints, find_splits
+from .pairs import PairDataset
+from .pf_pascal import PFPascal
+from .pf_willow import PFWillow
+from .spair71k import SPair71k
 
 PROPOSAL_FLOW = "https://www.di.ens.fr/willow/research/proposalflow"
 PAIR_LISTS = (
@@ -37,7 +38,7 @@ class DatasetInfo:
 
     name: str
     folder: str  # its name, below the folder of all data sets
-    loader: str  # module:class, imported only when a data set is opened
+    loader: type[PFPascal | PFWillow | Caltech101 | SPair71k | CocoKeypoints]
     threshold: str  # of the default protocol: image, box or keypoints; mask-transfer has none
     page: str
     marks: tuple[str, ...]  # patterns of names, any of which tells the data set
@@ -51,7 +52,7 @@ DATASETS = {
         DatasetInfo(
             name="spair-71k",
             folder="SPair-71k",
-            loader="spair71k:SPair71k",
+            loader=SPair71k,
             pairs={"trn": 53340, "val": 5384, "test": 12234},
             threshold="box",
             page="https://cvlab.postech.ac.kr/research/SPair-71k/",
@@ -67,7 +68,7 @@ DATASETS = {
         DatasetInfo(
             name="caltech-101",
             folder="Caltech-101",
-            loader="caltech101:Caltech101",
+            loader=Caltech101,
             pairs={"test": 1515},
             threshold="mask-transfer",
             page="https://data.caltech.edu/records/mzrjq-6wc02",
@@ -90,7 +91,7 @@ DATASETS = {
         DatasetInfo(
             name="pf-willow",
             folder="PF-WILLOW",
-            loader="pf_willow:PFWillow",
+            loader=PFWillow,
             pairs={"test": 900},
             threshold="keypoints",
             page=f"{PROPOSAL_FLOW}/",
@@ -102,7 +103,7 @@ DATASETS = {
         DatasetInfo(
             name="pf-pascal",
             folder="PF-PASCAL",
-            loader="pf_pascal:PFPascal",
+            loader=PFPascal,
             pairs={"trn": 2940, "val": 308, "test": 299},
             threshold="image",
             page=f"{PROPOSAL_FLOW}/",
@@ -121,7 +122,7 @@ DATASETS = {
         DatasetInfo(  # a format, in which people have data of their own
             name="coco",
             folder="",
-            loader="coco:CocoKeypoints",
+            loader=CocoKeypoints,
             threshold="box",
             page="https://cocodataset.org/#format-data",
             marks=("*.json", "*/*.json"),
@@ -150,28 +151,20 @@ def open_dataset(name: str, root: str | Path, split: str = "test") -> PairDatase
         ``trn``, ``val`` or ``test``; PF-WILLOW and Caltech-101 have ``test`` alone, COCO keypoints files
         those of `splits_in`.
     """
-    dataset: PairDataset = _loader(name)(root, split)
-    return dataset
+    return find_dataset(name).loader(root, split)
 
 
 def lists_in(name: str, root: Path) -> Iterator[Path]:
     """The lists and annotations of a data set in its folder: no output may replace them."""
     if name in DATASETS:
-        for pattern in _loader(name).reads:
+        for pattern in DATASETS[name].loader.reads:
             yield from root.glob(pattern)
-
-
-def _loader(name: str) -> Any:
-    module, loader = find_dataset(name).loader.split(":")
-    return getattr(import_module(f".{module}", __package__), loader)
 
 
 def splits_in(info: DatasetInfo, root: Path) -> tuple[str, ...]:
     """The official splits, or those that a folder has."""
     if info.pairs:
         return tuple(info.pairs)
-    from .coco import find_splits
-
     return tuple(find_splits(root))
 
 

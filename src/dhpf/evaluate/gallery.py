@@ -101,10 +101,22 @@ def _picture(
         if len(places) > 1:
             draw.line(places, colour, width=3)
         if len(points) == len(places) <= 2:
-            x, y = places[0]
-            draw.ellipse((x - RADIUS, y - RADIUS, x + RADIUS, y + RADIUS), colour, WHITE)
-            where = x + RADIUS, y - RADIUS
-            draw.text(where, str(number), WHITE, font_size=15, anchor="lb", stroke_width=2, stroke_fill=BLACK)
+            draw_dot(draw, places[0], colour, number)
+    return data_address(picture)
+
+
+def draw_dot(
+    draw: ImageDraw.ImageDraw, location: tuple[float, float], colour: str | tuple[int, ...], number: int
+) -> None:
+    """A dot and its number, on any image."""
+    x, y = location
+    draw.ellipse((x - RADIUS, y - RADIUS, x + RADIUS, y + RADIUS), colour, WHITE)
+    where = x + RADIUS, y - RADIUS
+    draw.text(where, str(number), WHITE, font_size=15, anchor="lb", stroke_width=2, stroke_fill=BLACK)
+
+
+def data_address(picture: Image.Image) -> str:
+    """A picture as an address, for pages that need no other file."""
     content = io.BytesIO()
     picture.save(content, "JPEG", quality=QUALITY, subsampling=0)
     return f"data:image/jpeg;base64,{base64.b64encode(content.getvalue()).decode('ascii')}"

@@ -6,19 +6,16 @@ P pairs  K points of one pair  A alphas
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..data.masks import fill_polygon
+from ..data.pairs import Photo
 from ..errors import InputError
 from ..grid import Size, resize_points
 from .predictions import PairPrediction, Predictions
 from .protocol import Protocol
-
-if TYPE_CHECKING:
-    from ..data.pairs import Photo
 
 Floats = NDArray[np.float64]
 Booleans = NDArray[np.bool_]

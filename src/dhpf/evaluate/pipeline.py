@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -22,9 +23,10 @@ from ..feature_cache import FeatureCache
 from ..images import read_image
 from ..match import Match
 from ..matcher import ImageFeatures, Matcher
-from .parts import Outcome
 from .predictions import PairPrediction
 from .protocol import DIRECTIONS
+
+Outcome: TypeAlias = "PairPrediction | str"  # of a pair: its prediction, or why there is none
 
 
 @contextmanager

@@ -7,7 +7,8 @@ import json
 import os
 from collections.abc import Mapping, Sequence, Set
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,14 +18,14 @@ from ..data.caltech101 import Caltech101
 from ..data.pairs import PairDataset
 from ..errors import InputError, unknown
 from ..files import check_writable
+from ..journal import Journal
 from ..matcher import Matcher
 from ..pair_list import Job, by_locality
 from ..processes import processes_here, rank_and_world_size, wait_for_others
 from ..progress import shown
 from ..zoo import training_images
-from .parts import Outcome, Parts
-from .pipeline import Pipeline, worker_threads
-from .predictions import Predictions
+from .pipeline import Outcome, Pipeline, worker_threads
+from .predictions import PairPrediction, Predictions
 from .protocol import DIRECTIONS
 from .provenance import code_version
 from .storage import has_array
@@ -128,24 +129,26 @@ def predict_side_by_side(
             direction=direction,
             cache_bytes=cache_bytes // len(matchers),
         )
-        parts = Parts(out, about, rank)
-        runs.append(_Run(header, pipeline, parts, {*mine} - parts.finished().keys()))
+        journal = Journal(out.with_name(f"{out.name}.part"), about, rank, partial(_finished, about["kind"]))
+        finished = {index for index, _ in journal.finished()}
+        runs.append(_Run(out, header, pipeline, journal, {*mine} - finished))
     left = [index for index in mine if any(index in run.left for run in runs)]
 
     def outcomes(index: int) -> list[Outcome | None]:
         return [run.pipeline.outcome(index) if index in run.left else None for run in runs]
 
     with worker_threads(workers or default_workers()) as pool, ExitStack() as files:
-        keeping = [files.enter_context(run.parts.appending()) for run in runs]
+        keeping = [files.enter_context(run.journal.appending()) for run in runs]
         computed = zip(left, pool.map(outcomes, left), strict=True)
         for index, found in shown(computed, "predicting", len(left), hidden=rank > 0):
             for keep, outcome in zip(keeping, found, strict=True):
                 if outcome is not None:
-                    keep(index, outcome)
+                    content = outcome if isinstance(outcome, str) else asdict(outcome)
+                    keep({"index": index, "outcome": content})
     wait_for_others()
     return [
         Predicted(
-            None if rank else _merge(run.parts, dataset, chosen, run.header),
+            None if rank else _merge(run, dataset, chosen),
             len(run.left),
             run.pipeline.features.computed,
             len(mine) - len(run.left),
@@ -157,9 +160,10 @@ def predict_side_by_side(
 class _Run(NamedTuple):
     """One matcher's part in a run of predictions."""
 
+    out: Path
     header: dict[str, Any]
     pipeline: Pipeline
-    parts: Parts
+    journal: Journal[tuple[int, Outcome]]
     left: Set[int]  # indices of the pairs that this process is to compute
 
 
@@ -216,13 +220,22 @@ def _header(about: dict[str, Any], split_pairs: int) -> dict[str, Any]:
     }
 
 
-def _merge(parts: Parts, dataset: PairDataset, chosen: Sequence[int], header: dict[str, Any]) -> Predictions:
-    """All pairs in the order of the split -> the output; then the parts are not needed any more."""
-    found = parts.finished()
+def _finished(kind: str, content: Any) -> tuple[int, Outcome]:
+    """A line of the journal: the pair's index in the split, and its outcome."""
+    outcome: Outcome = content["outcome"]
+    if not isinstance(outcome, str):
+        outcome = PairPrediction(**content["outcome"])
+        outcome.check(kind)
+    return int(content["index"]), outcome
+
+
+def _merge(run: _Run, dataset: PairDataset, chosen: Sequence[int]) -> Predictions:
+    """All pairs in the order of the split -> the output; then the journal is not needed any more."""
+    found = dict(run.journal.finished())
     missing = len(set(chosen) - set(found))
     if missing:
         raise InputError(
-            f"{parts.out}: {missing} of {len(chosen)} pairs are not finished by the other processes; "
+            f"{run.out}: {missing} of {len(chosen)} pairs are not finished by the other processes; "
             "run the same command again"
         )
     pairs, skipped = [], []
@@ -233,12 +246,12 @@ def _merge(parts: Parts, dataset: PairDataset, chosen: Sequence[int], header: di
         else:
             pairs.append(outcome)
     if not pairs:
-        parts.remove()
+        run.journal.remove()
         raise InputError(
-            f"{dataset.root}: none of the {len(chosen)} pairs of {dataset.name}, {header['split']} can be "
-            f"predicted; the first: {skipped[0][1]}"
+            f"{dataset.root}: none of the {len(chosen)} pairs of {dataset.name}, {run.header['split']} "
+            f"can be predicted; the first: {skipped[0][1]}"
         )
-    predictions = Predictions.of_pairs(pairs, **header, skipped=skipped)
-    predictions.save(parts.out)
-    parts.remove()
+    predictions = Predictions.of_pairs(pairs, **run.header, skipped=skipped)
+    predictions.save(run.out)
+    run.journal.remove()
     return predictions

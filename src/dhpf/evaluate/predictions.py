@@ -17,11 +17,11 @@ from typing import Annotated, Any, get_type_hints
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import InputError, unknown
+from ..errors import InputError
 from ..files import write_atomically
 from ..images import MOST_PIXELS
 from .protocol import DIRECTIONS
-from .storage import ArrayLayout, fit, pack_arrays, read_arrays
+from .storage import ArrayLayout, check_names, fit, pack_arrays, read_arrays
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -29,10 +29,8 @@ Booleans = NDArray[np.bool_]
 Texts = NDArray[np.str_]
 
 FORMAT, VERSION = "dhpf-predictions", 2
-READABLE = ("1", "2")  # version 1 had no confidences, config and split_pairs
 KINDS = ("keypoints", "polygons")
 UNKNOWN_FLAG = -1
-MAY_BE_NAN = ("predicted_points", "target_boxes", "confidences")  # where there is none
 
 
 @dataclass(frozen=True)
@@ -87,16 +85,16 @@ class Predictions:
     target_sizes: Annotated[Integers, "integer", "P", 2]
     point_offsets: Annotated[Integers, "integer", "P + 1"]  # pair i has rows offsets[i] to offsets[i + 1]
     source_points: Annotated[Floats, "number", "N", 2]
-    predicted_points: Annotated[Floats, "number", "N", 2]
+    predicted_points: Annotated[Floats, "number or NaN", "N", 2]
     target_points: Annotated[Floats, "number", "M", 2]  # M = N for keypoints
     kind: Annotated[str, "text"] = KINDS[0]
     direction: Annotated[str, "text"] = DIRECTIONS[0]
     config: Annotated[str | None, "text"] = None  # of the model: a JSON object
     split_pairs: Annotated[int | None, "integer"] = None  # in the whole split, of which these may be some
     input_size: Annotated[Integers | None, "integer", 2] = None  # width, height of the network's input
-    confidences: Annotated[Floats | None, "number", "N"] = None  # of the predicted points, in [0, 1]
+    confidences: Annotated[Floats | None, "number or NaN", "N"] = None  # of the predicted points, in [0, 1]
     target_offsets: Annotated[Integers | None, "integer", "P + 1"] = None  # into target_points, for polygons
-    target_boxes: Annotated[Floats | None, "number", "P", 4] = None  # NaN where a pair has none
+    target_boxes: Annotated[Floats | None, "number or NaN", "P", 4] = None  # NaN where a pair has none
     flag_names: Annotated[Texts | None, "text", "F"] = None
     flags: Annotated[Integers | None, "integer", "P", "F"] = None  # -1 where unknown
     layers: Annotated[Booleans | None, "boolean", "P", "L"] = None
@@ -209,12 +207,6 @@ class Predictions:
             return ()
         return tuple(zip(self.skipped_ids.tolist(), self.skipped_reasons.tolist(), strict=True))
 
-    @property
-    def points_outside(self) -> int:
-        """Source points that lie outside their image; annotators left a few."""
-        sizes = np.repeat(self.source_sizes, np.diff(self.point_offsets), axis=0)
-        return int(((self.source_points < -0.5) | (self.source_points > sizes)).any(axis=1).sum())
-
     def save(self, path: str | Path) -> Path:
         """Write the file, whole or not at all; the same predictions always give the same bytes."""
         stored = {name: np.asarray(value) for name in LAYOUT if (value := getattr(self, name)) is not None}
@@ -229,15 +221,10 @@ class Predictions:
         if str(arrays.pop("format", "")) != FORMAT:
             raise InputError(f"{path}: an .npz file, but not of predictions (no format = {FORMAT!r} in it)")
         version = str(arrays.pop("version", None))
-        if version not in READABLE:
-            reads = " and ".join(READABLE)
-            raise InputError(f"{path}: predictions of version {version[:20]!r}; this dhpf reads {reads}")
+        if version not in ("1", "2"):  # version 1 had no confidences, config and split_pairs
+            raise InputError(f"{path}: predictions of version {version[:20]!r}; this dhpf reads 1 and 2")
         try:
-            for name in sorted(set(arrays) - set(LAYOUT)):
-                raise unknown("array", ascii(name)[1:-1], LAYOUT)
-            required = {name for name, layout in LAYOUT.items() if layout.required}
-            if missing := sorted(required - set(arrays)):
-                raise InputError(f"missing: {', '.join(missing)}; docs/protocols.md lists what a file holds")
+            check_names(arrays, LAYOUT)
             return Predictions(**arrays)  # type: ignore[arg-type]  # converted and checked on the way
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
@@ -248,7 +235,6 @@ LAYOUT = {
         type=hint.__metadata__[0],
         shape=hint.__metadata__[1:],
         required=not hasattr(Predictions, name),  # there is no default
-        nan=name in MAY_BE_NAN,
     )
     for name, hint in get_type_hints(Predictions, include_extras=True).items()
 }

@@ -129,8 +129,10 @@ def _notes(predictions: Predictions, protocol: Protocol) -> list[str]:
     taken, whole = len(predictions) + len(predictions.skipped), predictions.split_pairs
     if whole is not None and taken < whole:
         notes.append(f"{taken} of {whole} pairs of the split")
-    if predictions.points_outside:
-        notes.append(f"{predictions.points_outside} source points lie outside their image")
+    sizes = np.repeat(predictions.source_sizes, np.diff(predictions.point_offsets), axis=0)
+    outside = (predictions.source_points < -0.5) | (predictions.source_points > sizes)
+    if outside.any():  # annotators left a few
+        notes.append(f"{outside.any(axis=1).sum()} source points lie outside their image")
     unanswered = int(np.isnan(predictions.predicted_points).any(axis=1).sum())
     if unanswered:
         effect = "count as wrong" if predictions.kind == "keypoints" else "are left out of their polygons"

@@ -9,14 +9,14 @@ import io
 import stat
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InputError
+from ..errors import InputError, unknown
 
 MOST_BYTES = 2**30  # of all arrays of a file together
 FEW_BYTES = 2**26  # that any file may take; a larger one,
@@ -31,6 +31,7 @@ TYPES: dict[str, tuple[str, type[np.generic]]] = {
     "text": ("U", np.str_),
     "integer": ("iu", np.int64),
     "number": ("fiu", np.float64),
+    "number or NaN": ("fiu", np.float64),  # where there is none
     "boolean": ("b", np.bool_),
 }
 
@@ -41,7 +42,6 @@ class ArrayLayout(NamedTuple):
     type: str  # a key of TYPES
     shape: tuple[str | int, ...]  # letters are lengths that arrays share; () is a single value
     required: bool
-    nan: bool  # may hold NaN
 
     def __str__(self) -> str:
         """The shape as Python writes it."""
@@ -124,6 +124,15 @@ def _array(content: bytes) -> NDArray[Any]:
     return array.reshape(shape, order="F" if by_column else "C")
 
 
+def check_names(given: Iterable[str], layout: Mapping[str, ArrayLayout]) -> None:
+    """Raise unless there is every array that the layout requires, and none that it does not know."""
+    names = set(given)
+    for name in sorted(names - set(layout)):
+        raise unknown("array", ascii(name)[1:-1], layout)
+    if missing := sorted(name for name, array in layout.items() if array.required and name not in names):
+        raise InputError(f"missing: {', '.join(missing)}; docs/protocols.md lists what a file holds")
+
+
 def fit(given: Mapping[str, Any], layout: Mapping[str, ArrayLayout]) -> dict[str, Any]:
     """The values with their one type, single ones as Python's own; what does not fit is an InputError."""
     values = {name: _converted(name, value, layout[name]) for name, value in given.items()}
@@ -151,12 +160,12 @@ def _converted(name: str, value: Any, layout: ArrayLayout) -> Any:
     array = array.astype(dtype, copy=False)
     if layout.type == "text" and _is_broken(array):
         raise InputError(f"{name} holds control characters or broken Unicode; wanted: plain text")
-    if layout.type == "number":
+    if dtype is np.float64:
+        nan = layout.type == "number or NaN"
         bad = ~(np.abs(array) <= LARGEST)
-        if (bad & ~np.isnan(array) if layout.nan else bad).any():
-            raise InputError(
-                f"{name} holds {'infinity' if layout.nan else 'NaN, infinity'} or a number beyond {LARGEST:g}"
-            )
+        if (bad & ~np.isnan(array) if nan else bad).any():
+            given = "infinity" if nan else "NaN, infinity"
+            raise InputError(f"{name} holds {given} or a number beyond {LARGEST:g}")
     return array.item() if layout.shape == () else array
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..files import csv_text
 from .breakdown import CONFIDENCE, Summary
 from .render import Figure, Row, Table
 from .score import ALPHA, Score
@@ -136,8 +135,6 @@ def to_json(content: dict[str, Any]) -> str:
 
 def to_csv(score: Score) -> str:
     """One row a group, each complete in itself, so that files can be joined."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     metrics = [f"{column}{end}" for column in columns(score) for end in ("", " low", " high")]
     about = {
         "dataset": score.predictions.dataset,
@@ -145,7 +142,7 @@ def to_csv(score: Score) -> str:
         "model": score.predictions.model,
         "protocol": score.fingerprint,
     }
-    writer.writerow([*about, "breakdown", "group", "pairs", "points", *metrics])
+    rows: list[list[Any]] = [[*about, "breakdown", "group", "pairs", "points", *metrics]]
     all_pairs = {"all": score.overall}
     if score.leak_free is not None:
         all_pairs["leak-free"] = score.leak_free
@@ -154,8 +151,8 @@ def to_csv(score: Score) -> str:
             cells = [
                 end for figure in figures(each) for end in (figure.value, *(figure.interval or ("", "")))
             ]
-            writer.writerow([*about.values(), breakdown, group, each.pairs, each.points, *rounded(cells)])
-    return text.getvalue()
+            rows.append([*about.values(), breakdown, group, each.pairs, each.points, *rounded(cells)])
+    return csv_text(rows)
 
 
 def rounded(value: Any) -> Any:

@@ -269,35 +269,3 @@ def best_columns(
                     better = filtered > highest[tx]
                     highest[tx] = filtered if better else highest[tx]
                     where[tx] = cell if better else where[tx]
-
-
-@compiled
-def find_rows_and_columns(
-    matrix: Floats,
-    votes: Floats,
-    line_maxima: Floats,
-    column_maxima: Floats,
-    of_rows: Integers,
-    of_columns: Integers,
-) -> None:
-    """Where the maxima are: of rows (N,) and of columns (N'); of equal ones, the first."""
-    height, width = matrix.shape[0], matrix.shape[1]
-    height_b, width_b = column_maxima.shape
-    for row in range(height - 1, -1, -1):
-        for x in range(width - 1, -1, -1):
-            shift = width - 1 - x
-            largest = line_maxima[row, x].max()
-            for ty in range(height_b - 1, -1, -1):
-                line = matrix[row, x, ty * width_b : (ty + 1) * width_b]
-                vote = votes[ty - row + height - 1, shift : shift + width_b]
-                columns = column_maxima[ty]
-                hits = 0
-                for tx in range(width_b):
-                    hits += line[tx] * vote[tx] >= columns[tx]
-                if hits or line_maxima[row, x, ty] == largest:
-                    for tx in range(width_b - 1, -1, -1):
-                        confidence = line[tx] * vote[tx]
-                        if confidence >= columns[tx]:
-                            of_columns[ty * width_b + tx] = row * width + x
-                        if confidence == largest:
-                            of_rows[row * width + x] = ty * width_b + tx

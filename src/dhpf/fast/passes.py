@@ -6,7 +6,7 @@ H, W source grid  H', W' target grid  N = H*W  N' = H'*W'  k source grid rows of
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,25 +15,22 @@ from torch import Tensor
 
 from ..model.correlation import Correlation, Resizing, resizing
 from ..model.hough import Votes, Windows
+from ..model.matching import Passes, Tile
 from ..model.mutual import TINY
 from ..model.revoting import Direction
 from . import kernels
 from .memory import empty_matrix
 from .threads import Floats, Integers, in_threads
 
-if TYPE_CHECKING:
-    from ..model.matching import Tile
 
-
-class CompiledPasses:
-    """Threads take ranges of a tile's source grid rows side by side."""
+class CompiledPasses(Passes):
+    """The same for float32 on the CPU. Threads take ranges of a tile's source grid rows side by side."""
 
     def __init__(self, correlation: Correlation) -> None:
-        self.correlation = correlation
+        super().__init__(correlation)
         self.base = _base_arrays(correlation)
 
     def appearance(self, tile: Tile, out: Tensor, table: Tensor) -> None:
-        """Write p(m_a) of the tile to ``out`` (k*W, N'), and add it to a table by offset."""
         (height, width), (height_b, width_b) = self.correlation.grid_a.shape, self.correlation.grid_b.shape
         by_dx = torch.empty(tile.stop - tile.first, height_b, width + width_b - 1)
         arrays: tuple[Any, ...] = (
@@ -50,7 +47,6 @@ class CompiledPasses:
             table[height - 1 - row :][:height_b] += by_dx[row - tile.first]
 
     def sums(self, tile: Tile, values: Tensor, windows: Windows, table: Tensor) -> None:
-        """Add p(m_a) of the tile to a table by other offsets."""
         # Each grid row has its own table, added up in order: the same for any number of threads.
         of_rows = np.zeros((tile.stop - tile.first, *table.shape), np.float32)
         inputs = self._array(tile, values), *self._windows(windows), self.correlation.grid_b.columns, of_rows
@@ -58,7 +54,7 @@ class CompiledPasses:
         table += torch.from_numpy(of_rows.sum(0))
 
     def maxima(self, tile: Tile, values: Tensor, votes: Votes) -> tuple[Tensor, Tensor]:
-        """Of p(m_a) times votes: of each source cell with each target grid row (k, W, H'); of columns."""
+        # Of the rows in parts, of each source cell with each target grid row (k, W, H'): `best` skips some.
         count, shape = tile.stop - tile.first, self.correlation.grid_b.shape
         lines = torch.empty(count, tile.columns, shape[0])
         columns = np.zeros((count, *shape), np.float32)
@@ -71,7 +67,6 @@ class CompiledPasses:
         return lines, torch.from_numpy(columns.max(axis=0).reshape(-1))
 
     def best(self, tile: Tile, values: Tensor, votes: Votes, maxima: Tensor, columns: Tensor) -> Direction:
-        """Best target (k*W,) after the mutual filter, and its filtered confidence."""
         shape = tile.stop - tile.first, tile.columns
         index, value = torch.empty(shape, dtype=torch.long), torch.empty(shape)
         arrays = (
@@ -89,7 +84,6 @@ class CompiledPasses:
     def best_of_columns(
         self, tile: Tile, values: Tensor, votes: Votes, maxima: Tensor, columns: Tensor
     ) -> Direction:
-        """Best source in the tile (N',) after the mutual filter, and its filtered confidence."""
         shape = tile.stop - tile.first, *self.correlation.grid_b.shape
         index, value = np.zeros(shape, np.int64), np.full(shape, -1, np.float32)
         inputs = self._array(tile, values), *self._votes(votes), maxima.numpy(), TINY
@@ -120,31 +114,6 @@ class CompiledPasses:
         even that out."""
         count = tile.stop - tile.first
         in_threads(count, work, step=max(1, count // (6 * torch.get_num_threads())))
-
-
-def find_maxima(
-    correlation: Correlation, matrix: Tensor, votes: Votes, line_maxima: Tensor, columns: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Where the maxima of p(m_a) times votes are: of rows (N,) and of columns (N'); of equal ones, the first.
-
-    Parameters
-    ----------
-    matrix
-        All of p(m_a); the votes are those for offsets from each cell's own location.
-    line_maxima, columns
-        Of :meth:`CompiledPasses.maxima`, for the whole matrix.
-    """
-    of_rows = np.zeros(correlation.grid_a.cells, np.int64)
-    of_columns = np.zeros(correlation.grid_b.cells, np.int64)
-    kernels.find_rows_and_columns(
-        matrix.view(*correlation.grid_a.shape, -1).numpy(),
-        votes.table.numpy(),
-        line_maxima.numpy(),
-        columns.view(correlation.grid_b.shape).numpy(),
-        of_rows,
-        of_columns,
-    )
-    return torch.from_numpy(of_rows), torch.from_numpy(of_columns)
 
 
 def _base_arrays(correlation: Correlation) -> tuple[np.ndarray, np.ndarray]:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from ..fast.entropy import CoarserGrid, compiled_entropy
@@ -32,27 +31,8 @@ def weak_loss(positive: Tensor, negative: Tensor) -> Tensor:
     return positive.mean() / negative.mean()
 
 
-def correlation_entropy(filtered: Tensor, grid_a: Grid, grid_b: Grid) -> Tensor:
-    """Mean entropy in bits of the cells' match distributions, over both directions: (B,).
-
-    This is the definition; :func:`pair_entropy` computes it from far less.
-
-    Parameters
-    ----------
-    filtered
-        (B, N, N'), after the mutual filter.
-    """
-    means = []
-    for distributions, grid in ((filtered, grid_b), (filtered.mT, grid_a)):
-        coarse = max(1, grid.rows // COARSER), max(1, grid.columns // COARSER)
-        maps = distributions.reshape(*distributions.shape[:2], *grid.shape)
-        small = F.interpolate(maps, coarse, mode="bilinear", align_corners=True).flatten(2)
-        means.append(_bits(small, 2).mean(1))
-    return (means[0] + means[1]) / 2
-
-
 def pair_entropy(correlation: Correlation, found: Strongest) -> Tensor:
-    """The entropy of one pair after voting and the mutual filter, with gradients: a scalar."""
+    """The entropy of one pair after voting and the mutual filter, over both directions, with gradients."""
     table, windows = found.votes
     every_a, every_b = (torch.arange(len(side), device=side.device) for side in found[1:])
     a, b = torch.cat([every_a, found.of_columns]), torch.cat([found.of_rows, every_b])
@@ -79,11 +59,11 @@ def _direction_entropy(correlation: Correlation, maxima_a: Tensor, maxima_b: Ten
         return compiled_entropy(correlation, coarse, maxima_a[cells], maxima_b, table)
     votes = offset_windows(correlation.grid_a, correlation.grid_b, table.device).read(table, cells)
     filtered = mutual_filter(correlation.rows(cells) * votes, maxima_a[cells], maxima_b)
-    return _bits(coarse.shrink(filtered), 0).mean()
+    return _bits(coarse.shrink(filtered)).mean()
 
 
 def coarser_grid(grid: Grid, like: Tensor) -> CoarserGrid:
-    """The resizing of :func:`correlation_entropy` by the cells that it reads."""
+    """The resizing to the coarser grid by the cells that it reads."""
     read, matrices = [], []
     for side in grid.shape:
         matrix = resizing(side, max(1, side // COARSER), like.dtype, like.device).matrix(side)
@@ -94,12 +74,12 @@ def coarser_grid(grid: Grid, like: Tensor) -> CoarserGrid:
     return CoarserGrid(cells, matrices[0], matrices[1])
 
 
-def _bits(values: Tensor, axis: int) -> Tensor:
-    """Entropy along an axis after making sums one; 0 where all is 0."""
-    total = values.sum(axis, keepdim=True)
+def _bits(values: Tensor) -> Tensor:
+    """The entropy of each column after making its sum one; 0 where all is 0."""
+    total = values.sum(0)
     share = values / torch.where(total == 0, 1.0, total)
     share = torch.where(share == 0, TINY, share)
-    return -(share * share.log2()).sum(axis)
+    return -(share * share.log2()).sum(0)
 
 
 def gradient_at_once(function: Callable[[list[Tensor]], Tensor], inputs: Sequence[Tensor]) -> Tensor:

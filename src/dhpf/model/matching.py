@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -58,53 +58,37 @@ class Tile(NamedTuple):
         return slice(self.first * self.columns, self.stop * self.columns)
 
 
-class Passes(Protocol):
-    """What each pass does with one tile: compiled loops, or plain torch on any device."""
-
-    def appearance(self, tile: Tile, out: Tensor, table: Tensor) -> None:
-        """Write p(m_a) of the tile to ``out`` (k*W, N'), and add it to a table by offset."""
-
-    def sums(self, tile: Tile, values: Tensor, windows: Windows, table: Tensor) -> None:
-        """Add p(m_a) of the tile to a table by other offsets."""
-
-    def maxima(self, tile: Tile, values: Tensor, votes: Votes) -> tuple[Tensor, Tensor]:
-        """Maxima of p(m_a) times votes: of the tile's rows, as ``best`` takes them, and of columns (N',)."""
-
-    def best(self, tile: Tile, values: Tensor, votes: Votes, maxima: Tensor, columns: Tensor) -> Direction:
-        """Best target (k*W,) after the mutual filter, and its filtered confidence."""
-
-    def best_of_columns(
-        self, tile: Tile, values: Tensor, votes: Votes, maxima: Tensor, columns: Tensor
-    ) -> Direction:
-        """Best source in the tile (N',) after the mutual filter, and its filtered confidence."""
-
-
-class TorchPasses:
-    """The passes in torch operations: any device, any floating type."""
+class Passes:
+    """What each pass does with one tile, in torch operations: any device, any floating type."""
 
     def __init__(self, correlation: Correlation) -> None:
         self.correlation = correlation
         self.device = correlation.norm_a.device
 
     def appearance(self, tile: Tile, out: Tensor, table: Tensor) -> None:
+        """Write p(m_a) of the tile to ``out`` (k*W, N'), and add it to a table by offset."""
         out.copy_(self.correlation.rows(self._cells(tile)))
         windows = offset_windows(self.correlation.grid_a, self.correlation.grid_b, self.device)
         windows.add(table, self._cells(tile), out)
 
     def sums(self, tile: Tile, values: Tensor, windows: Windows, table: Tensor) -> None:
+        """Add p(m_a) of the tile to a table by other offsets."""
         windows.add(table, self._cells(tile), values)
 
     def maxima(self, tile: Tile, values: Tensor, votes: Votes) -> tuple[Tensor, Tensor]:
+        """Maxima of p(m_a) times votes: of the tile's rows, as ``best`` takes them, and of columns (N',)."""
         confidence = values * votes.of_cells(self._cells(tile))
         return confidence.amax(1), confidence.amax(0)
 
     def best(self, tile: Tile, values: Tensor, votes: Votes, maxima: Tensor, columns: Tensor) -> Direction:
+        """Best target (k*W,) after the mutual filter, and its filtered confidence."""
         value, index = self._filtered(tile, values, votes, maxima, columns).max(1)
         return Direction(index, value)
 
     def best_of_columns(
         self, tile: Tile, values: Tensor, votes: Votes, maxima: Tensor, columns: Tensor
     ) -> Direction:
+        """Best source in the tile (N',) after the mutual filter, and its filtered confidence."""
         value, index = self._filtered(tile, values, votes, maxima, columns).max(0)
         return Direction(index + tile.rows.start, value)
 
@@ -121,7 +105,7 @@ def passes_of(correlation: Correlation, compiled: bool | None = None) -> Passes:
     if compiled is None:
         compiled = norm.device.type == "cpu" and norm.dtype == torch.float32
     if not compiled:
-        return TorchPasses(correlation)
+        return Passes(correlation)
     from ..fast.passes import CompiledPasses
 
     return CompiledPasses(correlation)
@@ -244,11 +228,11 @@ def strongest_matches(correlation: Correlation, voting: Voting) -> Strongest:
     passes = passes_of(correlation)
     tiled = _Tiled(correlation, voting, sys.maxsize, passes)
     votes = tiled.first_votes()
-    if isinstance(passes, TorchPasses):
+    if type(passes) is Passes:
         every = torch.arange(len(tiled.matrix), device=tiled.matrix.device)
         confidence = tiled.matrix * votes.of_cells(every)
         return Strongest(votes, confidence.argmax(1), confidence.argmax(0))
-    from ..fast.passes import find_maxima
+    from ..fast.maxima import find_maxima
 
     row_maxima, columns = tiled.maxima(votes)
     return Strongest(votes, *find_maxima(correlation, tiled.matrix, votes, torch.cat(row_maxima), columns))

@@ -13,11 +13,10 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset
 
 from ..backbones.base import Features
 from ..data.augment import Augmented
-from ..data.pairs import Pair, Photo
+from ..data.pairs import Pair, PairDataset, Photo
 from ..errors import InputError
 from ..methods.base import Batch, TrainingPair
 from .augmentation import Augmentation, random_augmentation
@@ -88,7 +87,7 @@ class Batches:
 
     def __init__(
         self,
-        sources: Sequence[Dataset[Pair]],
+        sources: Sequence[PairDataset],
         plan: EpochPlan,
         store: FeatureStore,
         augment: AugmentConfig,

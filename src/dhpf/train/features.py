@@ -13,7 +13,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 from torch import Tensor
 
 from ..backbones.base import Backbone, Features, extract
@@ -21,9 +20,8 @@ from ..data.pairs import Photo
 from ..files import make_folder, real_path, sha256, write_atomically
 from ..grid import Size
 from .augmentation import Augmentation
-from .sealed import seal, unseal
+from .sealed import as_features, as_tensors, seal, unseal
 
-LARGEST = float(np.finfo(np.float16).max)
 ABANDONED = 600.0  # seconds after which whoever wrote an unfinished file must have been killed
 
 
@@ -70,18 +68,14 @@ class FeatureStore:
         if tensors is None:
             tensors = self._compute(photo, augmentation)
             self._keep(self._path(keys[0]), seal(tensors, keys[0]))
-        blocks, pooled = (
-            {layer: tensors[f"{kind}.{layer}"] for layer in self.layers} for kind in ("block", "pooled")
-        )
-        return Features(blocks, pooled, self.backbone.grid(self.size))
+        wanted = {f"{kind}.{layer}" for layer in self.layers for kind in ("block", "pooled")}
+        held = {name: tensor for name, tensor in tensors.items() if name in wanted}
+        return as_features(held, self.backbone.grid(self.size))
 
     def _compute(self, photo: Photo, augmentation: Augmentation) -> dict[str, Tensor]:
         self.computed += 1
         image = augmentation.tensor(photo, self.size, self.backbone.mean, self.backbone.std)
-        found = extract(self.backbone, image[0], self.layers)
-        blocks = {f"block.{n}": b.clamp(-LARGEST, LARGEST).half() for n, b in found.blocks.items()}
-        pooled = {f"pooled.{n}": p for n, p in found.pooled.items()}
-        return {name: tensor.cpu().contiguous() for name, tensor in (blocks | pooled).items()}
+        return as_tensors(extract(self.backbone, image[0], self.layers))
 
     def _path(self, key: str) -> Path:
         return self.folder / f"{key}.safetensors"

@@ -60,7 +60,7 @@ class Reporter:
     def note(self, line: str) -> None:
         """Something to know about the run."""
         if self.first:
-            self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+            self._console.print(line, soft_wrap=True)
 
     def begin(self, epoch: int, epochs: int, steps: int, done: int) -> None:
         """A new epoch, or the rest of one."""
@@ -84,12 +84,7 @@ class Reporter:
             self._log("epoch", record, steps_done)
             self._board.flush()
         values = "  ".join(f"{k} {v:.4g}" for k, v in record.items() if k not in ("epoch", "rate"))
-        self._console.print(
-            f"{self._title}  {values}{'  best' if better else ''}",
-            highlight=False,
-            markup=False,
-            soft_wrap=True,
-        )
+        self.note(f"{self._title}  {values}{'  best' if better else ''}")
 
     def _log(self, group: str, values: Mapping[str, float], steps_done: int) -> None:
         for key, value in values.items():

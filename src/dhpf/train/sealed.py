@@ -1,4 +1,4 @@
-"""Safetensors files that know whether they are whole, and what they hold."""
+"""Safetensors files that know whether they are whole, and what they hold; and features in them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
+
+from ..backbones.base import Features
+from ..grid import Grid
+
+LARGEST = torch.finfo(torch.float16).max
 
 
 def seal(tensors: dict[str, Tensor], about: Any) -> bytes:
@@ -45,3 +50,17 @@ def _checksum(tensors: dict[str, Tensor], about: str) -> str:
         total = zlib.crc32(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode(), total)
         total = zlib.crc32(tensor.reshape(-1).view(torch.uint8).numpy(), total)  # type: ignore[arg-type]
     return f"{total:08x}"
+
+
+def as_tensors(features: Features) -> dict[str, Tensor]:
+    """Features as such a file holds them: on the CPU, blocks in float16."""
+    blocks = {f"block.{n}": b.clamp(-LARGEST, LARGEST).half() for n, b in features.blocks.items()}
+    pooled = {f"pooled.{n}": p for n, p in features.pooled.items()}
+    return {name: tensor.cpu().contiguous() for name, tensor in (blocks | pooled).items()}
+
+
+def as_features(tensors: dict[str, Tensor], grid: Grid) -> Features:
+    """The features of :func:`as_tensors`, in the order of their layers."""
+    layers = sorted(int(name.removeprefix("block.")) for name in tensors if name.startswith("block."))
+    blocks, pooled = ({n: tensors[f"{kind}.{n}"] for n in layers} for kind in ("block", "pooled"))
+    return Features(blocks, pooled, grid)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from ..backbones.base import Features
 from ..data.pairs import Pair, PairDataset
 from ..evaluate.metrics import photo_pck
 from ..evaluate.protocol import IN_SQUARE, PAPER, protocol_for
@@ -37,7 +36,7 @@ def validate(
         scores = torch.zeros(len(source), device=device)
         for index in own_share(len(source), rank, world_size):
             pair = source[index]
-            a, b = (_on(store.get(photo, Augmentation()), device) for photo in (pair.source, pair.target))
+            a, b = (store.get(photo, Augmentation()).to(device) for photo in (pair.source, pair.target))
             found = method.match(a, b)
             layers += [] if found.layers is None else [len(found.layers)]
             points = resize_points(pair.source.points, pair.source.size, store.size)
@@ -50,12 +49,6 @@ def validate(
     if totals[1]:
         result["layers"] = float(totals[0] / totals[1])
     return result
-
-
-def _on(features: Features, device: torch.device) -> Features:
-    blocks = {layer: block.to(device) for layer, block in features.blocks.items()}
-    pooled = {layer: mean.to(device) for layer, mean in features.pooled.items()}
-    return Features(blocks, pooled, features.grid)
 
 
 def pair_pck(pair: Pair, predicted: np.ndarray, dataset: str) -> float:

@@ -1,4 +1,5 @@
-"""Style "lines": two images side by side, their matches as lines with numbers or names."""
+"""Matches as dots with numbers or names: style "lines", both images side by side, joined by lines; and style
+"points", the target alone."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
 from .canvas import GAP, Entry, Pen, confidence_scale, drawing_size, panel, placed, sheet, shrunk
@@ -25,27 +27,46 @@ def draw_lines(
     """
     if matches is None:
         matches = np.column_stack([match.transfer(points), match.confidence_at(points)])
-    confidence = matches[:, 2]
     facts = Entry(f"{len(points)} matches   {describe(match)}")
     canvas = sheet([panel(match.source), panel(match.target)], [confidence_scale("1"), [facts]])
-
-    start = placed(points, match.source.size)
-    end = placed(matches[:, :2], match.target.size)
-    size_a, size_b = drawing_size(match.source.size), drawing_size(match.target.size)
+    start, size_a = placed(points, match.source.size), drawing_size(match.source.size)
+    end, size_b = _inside(matches[:, :2], match.target.size)
     left_b = size_a[0] + GAP
-    end = np.clip(end, 0, np.array(size_b) - 1) + np.array([left_b, 0])
-    order = np.argsort(confidence, kind="stable")  # the surest on top
-    tints: list[Colour] = [(red, green, blue) for red, green, blue in colours(confidence[order]).tolist()]
-    pen = Pen(canvas)
-    for a, b, tint in zip(start[order], end[order], tints, strict=True):
-        pen.line(a, b, tint)
-    for a, b, tint in zip(start[order], end[order], tints, strict=True):
-        pen.dot(a, tint)
-        pen.dot(b, tint)
+    end = end + np.array([left_b, 0])
+    pen, order, tints = Pen(canvas), *_surest_last(matches[:, 2])
+    for n in order:
+        pen.line(start[n], end[n], tints[n])
+    for n in order:
+        pen.dot(start[n], tints[n])
+        pen.dot(end[n], tints[n])
     labels = labels_of(points, names)
     pen.labels(start, labels, size_a)
     pen.labels(end, labels, size_b, left_b)
     return shrunk(canvas)
+
+
+def draw_points(match: Match, points: Points, names: Sequence[str] | None = None) -> Image.Image:
+    """Draw the matches of ``points`` (K, 2), in source pixels, coloured by confidence."""
+    facts = Entry(f"{len(points)} points   {describe(match)}")
+    canvas = sheet([panel(match.target)], [confidence_scale("1"), [facts]])
+    places, size = _inside(match.transfer(points), match.target.size)
+    pen, order, tints = Pen(canvas), *_surest_last(match.confidence_at(points))
+    for n in order:
+        pen.dot(places[n], tints[n])
+    pen.labels(places, labels_of(points, names), size)
+    return shrunk(canvas)
+
+
+def _inside(points: Points, size: tuple[int, int]) -> tuple[Points, tuple[int, int]]:
+    """Where points of an image are drawn on its panel, at the edge if beyond; and the panel's size."""
+    shown = drawing_size(size)
+    return np.clip(placed(points, size), 0, np.array(shown) - 1), shown
+
+
+def _surest_last(confidence: NDArray[np.float64]) -> tuple[list[int], list[Colour]]:
+    """The order in which matches are drawn, and the colour of each."""
+    tints = [(red, green, blue) for red, green, blue in colours(confidence).tolist()]
+    return np.argsort(confidence, kind="stable").tolist(), tints
 
 
 def labels_of(points: Points, names: Sequence[str] | None) -> list[str]:

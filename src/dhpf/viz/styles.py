@@ -81,20 +81,15 @@ def draw_style(
         from .heat import draw_heat
 
         return draw_heat(match, points)
+    from .lines import draw_lines, draw_points, labels_of
+
     shown = match.keypoints() if points is None else points
     if min_confidence > 0:
-        from .lines import labels_of
-
         sure = match.confidence_at(shown) >= min_confidence
         labels = labels_of(shown, names)  # numbers stay those of all points
         shown, names = shown[sure], [label for label, kept in zip(labels, sure, strict=True) if kept]
-    if style == "points":
-        from .points import draw_points
-
-        return draw_points(match, shown, names)
-    from .lines import draw_lines
-
-    return draw_lines(match, shown, names)
+    draw = draw_points if style == "points" else draw_lines
+    return draw(match, shown, names)
 
 
 def _check_threshold(threshold: float, style: str) -> None:

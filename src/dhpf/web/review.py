@@ -13,21 +13,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-import numpy as np
-
 from ..annotate.annotations import ABSENT, VISIBLE, AnnotatedImage, Annotations, Category, LabelledObject
 from ..annotate.formats import read_annotations
 from ..annotate.formats.coco import to_coco
 from ..annotate.journal import object_of, object_record
 from ..annotate.photos import WHOLE, Place, Reference
-from ..annotate.transfer import moved_box
+from ..annotate.transfer import with_box
 from ..errors import InputError
 from ..files import write_atomically
 from ..images import read_size
-from .review_files import Log, photo_below, review_files
+from ..journal import Lines, whole_lines
+from .review_files import photo_below, review_files
 
 Status: TypeAlias = Literal["predicted", "changed", "reviewed"]  # changed by a person, but not confirmed yet
-FOLLOWS = 0.02  # pixels: a box that is no farther from the keypoints' bounds was made of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +83,7 @@ class Review:
             raise InputError(f"{annotations} names a photo twice; wanted each once, with all its objects")
         self._encoded: dict[int, tuple[ReviewedPhoto, dict[str, Any]]] = {}
         self._undoable: list[tuple[int, ReviewedPhoto]] = []  # what was before
-        self._log = Log(log)
+        self._log = Lines(log, f"{log} is in use by another dhpf web; stop that one first", durable=True)
         try:
             self._replay()
         except InputError:
@@ -227,7 +225,7 @@ class Review:
         if scores is not None:
             scores[keypoint] = 1.0  # a person says so
         after = replace(one, keypoints=keypoints, scores=scores)
-        return after if self.inside_boxes or one.polygons else _with_box(one, after, size)
+        return after if self.inside_boxes or one.polygons else with_box(one, after, size)
 
     def _change(self, index: int, after: ReviewedPhoto) -> None:
         """First into the log, where it cannot be lost."""
@@ -246,7 +244,8 @@ class Review:
     def _replay(self) -> None:
         """Go on from the log."""
         categories = {category.name: category for category in self._given.categories}
-        for number, line in enumerate(self._log.lines(), start=1):
+        lines = whole_lines(self._log.path)
+        for number, line in enumerate(lines, start=1):
             try:
                 self._take(json.loads(line), categories)
             except (ValueError, KeyError, TypeError, IndexError, InputError):
@@ -254,6 +253,7 @@ class Review:
                     f"{self._log.path}, line {number}, does not fit the annotations; "
                     f"move {self.path.name} and its log away to begin again"
                 ) from None
+        self._log.keep(sum(len(line) + 1 for line in lines))  # not half a line, which a kill may have left
 
     def _take(self, line: dict[str, Any], categories: dict[str, Category]) -> None:
         if "undo" in line:
@@ -290,20 +290,3 @@ def _of_reference(reference: Reference) -> ReviewedPhoto:
 
 def _plain(photo: ReviewedPhoto) -> dict[str, Any]:
     return {"status": photo.status, "objects": [object_record(one) for one in photo.image.objects]}
-
-
-def _with_box(before: LabelledObject, after: LabelledObject, size: tuple[int, int]) -> LabelledObject:
-    """A predicted box goes where its keypoints go."""
-    if before.box is None:
-        return after
-    bounds = replace(before, box=None).bounds()
-    if bounds is not None and np.abs(bounds - before.box).max() <= FOLLOWS:
-        box = replace(after, box=None).bounds()
-    else:
-        both = before.shown & after.shown
-        box = moved_box(before, before.keypoints[both, :2], after.keypoints[both, :2])
-    if box is None or not np.isfinite(box).all():
-        return after
-    edge = np.array(size) - 0.5
-    box = box.clip(-0.5, [*edge, *edge])
-    return replace(after, box=box) if (box[:2] < box[2:]).all() else after

@@ -180,14 +180,9 @@ class Page:
             known = session.match(id_)
             if known.reverse is not None:  # another click was faster
                 return known.reverse
-            matcher, source, target = (
-                self.models.matcher(known.match.model),
-                known.match.target,
-                known.match.source,
-            )
-            return replace(
-                matcher.match(source, target, scores=False), source=source, target=target
-            )  # no copies
+            source, target = known.match.target, known.match.source
+            found = self.models.matcher(known.match.model).match(source, target, scores=False)
+            return replace(found, source=source, target=target)  # no copies
 
         match = session.match(id_).reverse
         if match is None:

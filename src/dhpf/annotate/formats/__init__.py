@@ -1,4 +1,4 @@
-"""Annotation files: one module a format, each with ``read``, ``write`` and what the format can hold."""
+"""Annotation files: one module a format, each with ``read``, ``write`` and what the format lacks."""
 
 from __future__ import annotations
 
@@ -44,10 +44,8 @@ def check_format(name: str) -> str:
 def encode(annotations: Annotations, format: str) -> Encoded:
     """The annotations in a format."""
     module = _module(check_format(format))
-    held = module.HOLDS
-    lost = tuple(
-        f"{format} does not hold {line}" for kind, line in _contents(annotations) if kind not in held
-    )
+    lacks = module.LACKS
+    lost = tuple(f"{format} does not hold {line}" for kind, line in _contents(annotations) if kind in lacks)
     return Encoded(module.write(annotations).encode(), lost)
 
 

@@ -6,18 +6,19 @@ Boxes and polygons count from the image's corner, keypoints from the first pixel
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ...data.annotations import read_object
+from ...data.annotations import Record, box_of_corner, numbers, read_object, records
 from ...errors import InputError
 from ..annotations import AnnotatedImage, Annotations, Category, Floats, LabelledObject
 from ..outlines import decode_runs, outlines
-from .records import EVERYTHING, Notes, Record, at, box_of_corner, numbers, records
+from .records import at, note_lines
 
-HOLDS = EVERYTHING
+LACKS = ()  # it holds everything
 
 
 def to_coco(annotations: Annotations) -> dict[str, Any]:
@@ -42,7 +43,7 @@ def write(annotations: Annotations) -> str:
 def read(path: Path) -> Annotations:
     """A file of one's own or of a tool."""
     content = read_object(path)
-    notes = Notes()
+    notes = Counter[str]()
     categories = {}
     for place, record in records(content.get("categories"), f"{path}, categories"):
         with at(place):
@@ -62,12 +63,12 @@ def read(path: Path) -> Annotations:
             if image not in images or category not in categories:
                 raise InputError("its image_id or category_id is that of no image or category")
             if record.get("iscrowd"):
-                notes.add("crowds, which are no single objects, are left out")
+                notes["crowds, which are no single objects, are left out"] += 1
             else:
                 objects[image].append(_read_object(record, categories[category], place, notes))
     done = (AnnotatedImage(one.file_name, one.size, tuple(objects[key])) for key, one in images.items())
     with at(str(path)):
-        return Annotations(tuple(categories.values()), tuple(done), notes.lines())
+        return Annotations(tuple(categories.values()), tuple(done), note_lines(notes))
 
 
 def _category(category: Category, number: int) -> dict[str, Any]:
@@ -122,7 +123,7 @@ def _read_image(record: Record) -> AnnotatedImage:
     return AnnotatedImage(name, (width, height) if known else None)  # type: ignore[arg-type]
 
 
-def _read_object(record: Record, category: Category, place: str, notes: Notes) -> LabelledObject:
+def _read_object(record: Record, category: Category, place: str, notes: Counter[str]) -> LabelledObject:
     values = record.get("keypoints") or [0] * 3 * len(category.keypoints)
     keypoints = numbers(values, place, "keypoints")
     if keypoints.size != 3 * len(category.keypoints):
@@ -134,10 +135,10 @@ def _read_object(record: Record, category: Category, place: str, notes: Notes) -
     return LabelledObject(category, keypoints.reshape(-1, 3), box, polygons, scores)
 
 
-def _read_segmentation(values: object, place: str, notes: Notes) -> tuple[Floats, ...]:
+def _read_segmentation(values: object, place: str, notes: Counter[str]) -> tuple[Floats, ...]:
     if isinstance(values, dict):
         polygons, holes = outlines(decode_runs(values.get("counts"), values.get("size")))
-        notes.add("holes of masks are filled", holes)
+        notes["holes of masks are filled"] += holes
         return polygons
     if not isinstance(values, list):
         raise InputError("segmentation is neither a list of polygons nor a mask")

@@ -6,6 +6,7 @@ Coordinates count from the image's corner. Files that declare entities or any ot
 from __future__ import annotations
 
 import io
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,10 @@ from ...files import read_bytes
 from ...images import MOST_PIXELS
 from ..annotations import ABSENT, HIDDEN, VISIBLE, Annotations, Floats, LabelledObject
 from ..outlines import outlines
-from .records import EVERYTHING, MOST_BYTES, Draft, Notes, Point, at
+from .records import MOST_BYTES, Draft, Point, at
 
 Element = ElementTree.Element
-HOLDS = EVERYTHING - {"scores", "skeletons"}
+LACKS = ("scores", "skeletons")
 SHAPES = ("box", "polygon", "mask", "skeleton", "points")
 
 
@@ -45,17 +46,17 @@ def write(annotations: Annotations) -> str:
 def read(path: Path) -> Annotations:
     """A file of CVAT or of this package."""
     root = _parse(read_bytes(path, "CVAT file", MOST_BYTES), path)
-    draft, notes = Draft(), Notes()
+    draft = Draft()
     for number, node in enumerate(root.findall("image")):
         with at(f"{path}, image {number + 1}"):
             width, height = (_number(node, side) for side in ("width", "height"))
             size = (int(width), int(height)) if width > 0 and height > 0 else None
             found = draft.image(node.get("name", ""), size)
-            found += [_read_object(shapes, draft, notes) for shapes in _objects(node, notes)]
+            found += [_read_object(shapes, draft) for shapes in _objects(node, draft.notes)]
     if not draft.images:
         raise InputError(f"{path} holds no images; wanted the export 'CVAT for images 1.1'")
     with at(str(path)):
-        return draft.annotations({}, notes)
+        return draft.annotations()
 
 
 def _sub(parent: Element, tag: str, **attributes: object) -> Element:
@@ -111,13 +112,13 @@ def _parse(content: bytes, path: Path) -> Element:
     return root
 
 
-def _objects(node: Element, notes: Notes) -> Iterator[list[Element]]:
+def _objects(node: Element, notes: Counter[str]) -> Iterator[list[Element]]:
     """The shapes of each object: those of a group; ungrouped, those of a label that occur once a kind."""
     groups: dict[tuple[str, str], list[Element]] = {}
     for number, shape in enumerate(node):
         label, group = shape.get("label", ""), shape.get("group_id", "0")
         if shape.tag not in SHAPES:
-            notes.add(f"<{shape.tag[:20]}> of CVAT is left out")
+            notes[f"<{shape.tag[:20]}> of CVAT is left out"] += 1
             continue
         if shape.tag == "points" and ";" not in shape.get("points", ""):
             label = "object"  # a point that stands alone is a keypoint, its label the keypoint's name
@@ -129,7 +130,7 @@ def _objects(node: Element, notes: Notes) -> Iterator[list[Element]]:
     yield from groups.values()
 
 
-def _read_object(shapes: list[Element], draft: Draft, notes: Notes) -> dict[str, Any]:
+def _read_object(shapes: list[Element], draft: Draft) -> dict[str, Any]:
     category, box, polygons = "object", None, []
     points: dict[str, Point] = {}
     for shape in shapes:
@@ -143,7 +144,7 @@ def _read_object(shapes: list[Element], draft: Draft, notes: Notes) -> dict[str,
             parts, holes = outlines(_mask(shape))
             corner = [_number(shape, "left"), _number(shape, "top")]
             polygons += [part + corner for part in parts]
-            notes.add("holes of masks are filled", holes)
+            draft.notes["holes of masks are filled"] += holes
         else:
             _add_points(shape, points)
     return draft.object(category, points, box=box, polygons=tuple(polygons))

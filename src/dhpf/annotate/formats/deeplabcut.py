@@ -13,11 +13,14 @@ import math
 from pathlib import Path
 
 from ...errors import InputError
-from ...files import read_text
+from ...files import csv_text, read_text
 from ..annotations import VISIBLE, AnnotatedImage, Annotations, LabelledObject
-from .records import MOST_BYTES, Draft, Notes, at
+from .records import MOST_BYTES, Draft, at
 
-HOLDS = frozenset({"scores", "empty"})
+LACKS = (
+    *("absent scores", "boxes", "categories", "hidden", "no keypoints"),
+    *("origin", "polygons", "skeletons"),
+)
 SCORER = "dhpf"
 MOST_COLUMNS = 100_000
 
@@ -37,11 +40,7 @@ def write(annotations: Annotations) -> str:
         ["bodyparts", *(column[1] for column in columns)],
         ["coords", *(column[2] for column in columns)],
     ]
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerows(header)
-    table.writerows(_row(image, len(individuals), names, scored) for image in annotations)
-    return text.getvalue()
+    return csv_text([*header, *(_row(image, len(individuals), names, scored) for image in annotations)])
 
 
 def _row(image: AnnotatedImage, individuals: int, names: list[str], scored: bool) -> list[str]:
@@ -104,7 +103,7 @@ def read(path: Path) -> Annotations:
         known.clear()
         known.update(ordered)
     with at(str(path)):
-        return draft.annotations({}, Notes())
+        return draft.annotations()
 
 
 def _number(cell: str) -> float:

@@ -6,6 +6,7 @@ What a person marked is an annotation; what has scores is a prediction, which La
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,13 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import numpy as np
 
+from ...data.annotations import Record, numbers, records
 from ...errors import InputError
 from ...files import read_json
 from ..annotations import VISIBLE, AnnotatedImage, Annotations, Floats, LabelledObject
-from .records import EVERYTHING, MOST_BYTES, Draft, Notes, Point, Record, at, numbers, records
+from .records import MOST_BYTES, Draft, Point, at
 
-HOLDS = EVERYTHING - {"hidden", "absent scores", "origin", "skeletons"}
+LACKS = ("hidden", "absent scores", "origin", "skeletons")
 DOT = 0.5  # width of a keypoint on the screen, in percent
 
 
@@ -30,10 +32,10 @@ def write(annotations: Annotations) -> str:
 
 def read(path: Path) -> Annotations:
     """An export (JSON, not JSON-MIN), or tasks for import."""
-    draft, notes = Draft(), Notes()
+    draft = Draft()
     for place, task in records(read_json(path, "Label Studio file", MOST_BYTES), f"{path}, task "):
         with at(place):
-            regions = _regions(task, notes)
+            regions = _regions(task, draft.notes)
             sizes = {(r.get("original_width"), r.get("original_height")) for _, r in regions}
             size = next(iter(sizes)) if len(sizes) == 1 else None
             known = size is not None and all(type(side) is int and side > 0 for side in size)
@@ -41,11 +43,11 @@ def read(path: Path) -> Annotations:
             if regions and not known:
                 raise InputError("its regions have no original_width and original_height, or several")
             if size is not None and known:
-                found += _read_objects(dict(regions), np.array(size, np.float64), draft, notes)
+                found += _read_objects(dict(regions), np.array(size, np.float64), draft)
     if not draft.images:
         raise InputError(f"{path} holds no tasks; wanted Label Studio's export as JSON")
     with at(str(path)):
-        return draft.annotations({}, notes)
+        return draft.annotations()
 
 
 def _task(number: int, image: AnnotatedImage) -> dict[str, Any]:
@@ -92,11 +94,11 @@ def _percent(points: Floats, size: Floats) -> list[list[float]]:
     return [[round(v, 4) for v in row] for row in ((points + 0.5) / size * 100).tolist()]
 
 
-def _regions(task: Record, notes: Notes) -> list[tuple[str, Record]]:
+def _regions(task: Record, notes: Counter[str]) -> list[tuple[str, Record]]:
     """Of the first annotation that was not cancelled, else of the first prediction."""
     made = [one for _, one in records(task.get("annotations") or [], "annotations")]
     kept = [one for one in made if not one.get("was_cancelled")]
-    notes.add("annotations of Label Studio beside a task's first are left out", max(0, len(kept) - 1))
+    notes["annotations of Label Studio beside a task's first are left out"] += max(0, len(kept) - 1)
     guessed = [one for _, one in records(task.get("predictions") or [], "predictions")]
     chosen = (kept or guessed or [{}])[0]
     regions = [region for _, region in records(chosen.get("result") or [], "result")]
@@ -119,9 +121,7 @@ def _image_name(task: Record) -> str:
     return image
 
 
-def _read_objects(
-    regions: Mapping[str, Record], size: Floats, draft: Draft, notes: Notes
-) -> list[dict[str, Any]]:
+def _read_objects(regions: Mapping[str, Record], size: Floats, draft: Draft) -> list[dict[str, Any]]:
     """A box or polygon without a parent begins an object; keypoints without one share an object."""
     members: dict[str, list[Record]] = {}
     for name, region in regions.items():
@@ -130,10 +130,10 @@ def _read_objects(
         members.setdefault(parent if isinstance(parent, str) and parent in regions else alone, []).append(
             region
         )
-    return [draft_ for of in members.values() if (draft_ := _read_object(of, size, draft, notes)) is not None]
+    return [draft_ for of in members.values() if (draft_ := _read_object(of, size, draft)) is not None]
 
 
-def _read_object(regions: list[Record], size: Floats, draft: Draft, notes: Notes) -> dict[str, Any] | None:
+def _read_object(regions: list[Record], size: Floats, draft: Draft) -> dict[str, Any] | None:
     category, box, polygons = "object", None, []
     points: dict[str, Point] = {}
     scores: dict[str, float] = {}
@@ -143,7 +143,7 @@ def _read_object(regions: list[Record], size: Floats, draft: Draft, notes: Notes
         labels = value.get(kind) if isinstance(value, dict) and isinstance(kind, str) else None
         label = labels[0] if isinstance(labels, list) and labels and isinstance(labels[0], str) else "object"
         if not isinstance(value, dict) or kind not in ("rectanglelabels", "polygonlabels", "keypointlabels"):
-            notes.add(f"regions of type {str(kind)[:30]!r} of Label Studio are left out")
+            draft.notes[f"regions of type {str(kind)[:30]!r} of Label Studio are left out"] += 1
             continue
         used = True
         if kind == "keypointlabels":
@@ -160,7 +160,7 @@ def _read_object(regions: list[Record], size: Floats, draft: Draft, notes: Notes
         if kind == "polygonlabels":
             polygons.append(_pixels(value.get("points"), size))
         elif value.get("rotation"):
-            notes.add("rotated boxes of Label Studio are left out")
+            draft.notes["rotated boxes of Label Studio are left out"] += 1
         else:
             sides = numbers([value.get(key) for key in ("x", "y", "width", "height")], "value", "box")
             corners = np.array([sides[:2], sides[:2] + sides[2:]])

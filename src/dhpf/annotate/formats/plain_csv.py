@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ...errors import InputError
-from ...files import read_text
+from ...files import csv_text, read_text
 from ..annotations import ABSENT, Annotations
-from .records import MOST_BYTES, Draft, Notes, Point, at
+from .records import MOST_BYTES, Draft, Point, at
 
-HOLDS = frozenset({"hidden", "scores", "categories", "origin"})
+LACKS = ("absent scores", "boxes", "empty", "no keypoints", "polygons", "skeletons")
 COLUMNS = ("image", "object", "category", "name", "x", "y", "visibility", "score")
 
 
 def write(annotations: Annotations) -> str:
     """The file; keypoints that are absent have no row."""
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(COLUMNS)
+    rows: list[Iterable[object]] = [COLUMNS]
     for image in annotations:
         for number, one in enumerate(image.objects, start=1):
             for index, name in enumerate(one.category.keypoints):
@@ -29,8 +27,8 @@ def write(annotations: Annotations) -> str:
                 if visibility != ABSENT:
                     score = "" if one.scores is None else round(float(one.scores[index]), 4)
                     place = image.file_name, number, one.category.name, name
-                    table.writerow([*place, round(x, 2), round(y, 2), int(visibility), score])
-    return text.getvalue()
+                    rows.append((*place, round(x, 2), round(y, 2), int(visibility), score))
+    return csv_text(rows)
 
 
 def read(path: Path) -> Annotations:
@@ -55,7 +53,7 @@ def read(path: Path) -> Annotations:
     for (image, _, category), (points, scores) in objects.items():
         draft.image(image).append(draft.object(category, points, scores or None))
     with at(str(path)):
-        return draft.annotations({}, Notes())
+        return draft.annotations()
 
 
 def _add(row: Mapping[str, Any], points: dict[str, Point], scores: dict[str, float]) -> None:

@@ -12,13 +12,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ...data.annotations import as_box, as_points, read_object
+from ...data.annotations import Record, as_box, as_points, numbers, read_object, records
 from ...errors import InputError
 from ..annotations import ABSENT, VISIBLE, Annotations
 from .coco import rounded
-from .records import EVERYTHING, Draft, Notes, Point, Record, at, numbers, records
+from .records import Draft, Point, at
 
-HOLDS = EVERYTHING - {"skeletons"}
+LACKS = ("skeletons",)
 
 
 def write(annotations: Annotations) -> str:
@@ -38,7 +38,7 @@ def read(path: Path) -> Annotations:
     if not draft.images:
         raise InputError(f"{path} holds no images; wanted an object for each, with its keypoints by name")
     with at(str(path)):
-        return draft.annotations({}, Notes())
+        return draft.annotations()
 
 
 def _object(one: Any) -> dict[str, Any]:

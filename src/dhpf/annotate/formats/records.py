@@ -3,34 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from ...data.annotations import as_numbers
 from ...errors import InputError
 from ..annotations import AnnotatedImage, Annotations, Category, Floats, LabelledObject
 
-Record = Mapping[str, Any]
 MOST_BYTES = 1_000_000_000  # of an annotation file
 Point = tuple[float, float, float]  # x, y, visibility
-
-# What annotations can hold and some format cannot; a format's HOLDS is a part of it.
-EVERYTHING = frozenset(
-    {
-        "absent scores",
-        "boxes",
-        "categories",
-        "empty",
-        "hidden",
-        "no keypoints",
-        "origin",
-        "polygons",
-        "scores",
-        "skeletons",
-    }
-)
 
 
 @contextlib.contextmanager
@@ -42,50 +25,9 @@ def at(place: str) -> Iterator[None]:
         raise InputError(f"{place}: {error}") from None
 
 
-def records(values: object, place: str) -> Iterator[tuple[str, Record]]:
-    """The objects of a JSON list, each with what to call it in errors."""
-    if not isinstance(values, list):
-        raise InputError(f"{place} is not a list")
-    for number, record in enumerate(values):
-        if not isinstance(record, dict):
-            raise InputError(f"{place}[{number}] is not an object with named fields")
-        yield f"{place}[{number}]", record
-
-
-def numbers(values: object, place: str, what: str) -> Floats:
-    """A flat array."""
-    return as_numbers(values, place, what).reshape(-1)
-
-
-def box_of_corner(values: object, place: str) -> Floats | None:
-    """Left, top, width, height from the image's corner -> x1, y1, x2, y2 from the first pixel's centre.
-
-    None for what is empty: so write tools that know no box.
-    """
-    if not isinstance(values, list) or not values:
-        return None
-    box = numbers(values, place, "box")
-    if box.shape != (4,):
-        raise InputError(f"{place}: the box holds {box.size} numbers; wanted 4")
-    if not (box[2:] > 0).all():
-        return None
-    return np.concatenate([box[:2], box[:2] + box[2:]]) - 0.5
-
-
-class Notes:
-    """What a file says that annotations cannot hold: a line a kind, with its count."""
-
-    def __init__(self) -> None:
-        self.counts: dict[str, int] = {}
-
-    def add(self, kind: str, count: int = 1) -> None:
-        """So many of that kind were left out."""
-        if count:
-            self.counts[kind] = self.counts.get(kind, 0) + count
-
-    def lines(self) -> tuple[str, ...]:
-        """For people."""
-        return tuple(f"{kind} (in {count} cases)" for kind, count in self.counts.items())
+def note_lines(notes: Counter[str]) -> tuple[str, ...]:
+    """What a file says that annotations cannot hold, for people: a line a kind, with its count."""
+    return tuple(f"{kind} (in {count} cases)" for kind, count in notes.items() if count)
 
 
 class Draft:
@@ -95,6 +37,7 @@ class Draft:
     def __init__(self) -> None:
         self.names: dict[str, dict[str, None]] = {}  # category -> names of its keypoints
         self.images: dict[str, tuple[tuple[int, int] | None, list[dict[str, Any]]]] = {}
+        self.notes = Counter[str]()  # kinds of what is left out
 
     def image(self, file_name: str, size: tuple[int, int] | None = None) -> list[dict[str, Any]]:
         """The image's list of objects, to append to."""
@@ -111,18 +54,15 @@ class Draft:
         self.names.setdefault(category, {}).update(dict.fromkeys(points))
         return {"category": category, "points": points, "scores": scores, **others}
 
-    def annotations(self, skeletons: Mapping[str, Iterable[tuple[int, int]]], notes: Notes) -> Annotations:
+    def annotations(self) -> Annotations:
         """All of them, now that all names are known."""
-        categories = {
-            name: Category(name, tuple(points), tuple(skeletons.get(name, ())))
-            for name, points in self.names.items()
-        }
+        categories = {name: Category(name, tuple(points)) for name, points in self.names.items()}
         images = []
         for file_name, (size, drafts) in self.images.items():
             with at(file_name[:80]):
                 objects = tuple(_finished(categories, **draft) for draft in drafts)
                 images.append(AnnotatedImage(file_name, size, objects))
-        return Annotations(tuple(categories.values()), tuple(images), notes.lines())
+        return Annotations(tuple(categories.values()), tuple(images), note_lines(self.notes))
 
 
 def _finished(
