@@ -94,8 +94,9 @@ def test_figures_of_cards_are_those_of_the_records_that_they_name(card: Card) ->
         assert figures["protocol"] == found["protocol"]["fingerprint"]
         metric = "masks" if "masks" in found else "pck"
         assert (figures["pairs"], figures[metric]) == (found["pairs"], found[metric])
-        leak_free = found["leak_free"]
-        assert figures["leak_free"] == {"pairs": leak_free["pairs"], metric: leak_free[metric]}
+        leak_free = found.get("leak_free")  # unless it is not known which images it has seen
+        short = leak_free and {"pairs": leak_free["pairs"], metric: leak_free[metric]}
+        assert figures.get("leak_free") == short
         assert Path(figures["file"]).name.startswith(found["dataset"])
 
 
