@@ -31,7 +31,7 @@ def test_heads_say_how_they_were_made(finished: Finished):
     for name, epoch in (("best", best), ("last", 1)):
         about = read_metadata(finished.out / f"{name}.safetensors")
         assert make_config(json.loads(about["recipe"]), "head") == finished.config
-        assert json.loads(about["config"]) == asdict(finished.config.head)
+        assert json.loads(about["config"]) == json.loads(json.dumps(asdict(finished.config.head)))
         assert about["commit"] == code_version()
         assert json.loads(about["metrics"]) == history[epoch]
         assert float(about["hours"]) >= 0
