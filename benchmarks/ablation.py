@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import statistics
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +21,7 @@ import torch
 
 from benchmarks.evaluate import open_pairs
 from benchmarks.model_times import kinds, seconds
-from benchmarks.record import RESULTS, ROOT, save_result
+from benchmarks.record import RESULTS, ROOT, run, save_result, write_between
 from benchmarks.table1 import SharedBackbone
 from dhpf import Matcher, load
 from dhpf.backbones.weights import load_backbone
@@ -36,8 +35,7 @@ from dhpf.train.recipe import RECIPES as BUNDLED
 from dhpf.train.recipe import read_recipe
 
 RECIPES = BUNDLED / "ablation"
-PAGE = ROOT / "docs" / "training.md"
-MARK = re.compile(r"(<!-- ablation -->\n).*?(<!-- end of ablation -->)", re.DOTALL)
+PAGE = ROOT / "docs" / "paper_experiment.md"
 UNTRAINED = "all-layers-untrained"  # has nothing to learn
 TURNS = 7  # of timing
 
@@ -150,11 +148,8 @@ def main() -> None:
             "ablation", f"python -m benchmarks.ablation DATA RUNS --only {' '.join(given.only)}", found
         )
     record = json.loads((RESULTS / "ablation.json").read_text(encoding="utf-8"))["result"]
-    text = MARK.sub(
-        lambda place: f"{place[1]}\n{page_table(record)}\n\n{place[2]}", PAGE.read_text(encoding="utf-8")
-    )
-    PAGE.write_text(text, encoding="utf-8")
+    write_between(PAGE, "ablation", page_table(record))
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

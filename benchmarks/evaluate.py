@@ -9,16 +9,18 @@ each prediction run is set beside that of one match, taken before and after it i
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from benchmarks.record import RESULTS as FOLDER
-from benchmarks.record import commit, save_result
+from benchmarks.record import run, save_result
 from dhpf import Matcher, load
 from dhpf.data import PairDataset, open_dataset
 from dhpf.data.registry import find_dataset
@@ -119,32 +121,42 @@ def record_all(
     about: dict[str, Any] | None = None,
     folder: Path = FOLDER,
 ) -> None:
-    """Score under every protocol of the data set; write the results, and their short form to the card."""
+    """Score under every protocol of the data set; write the results, and what a card has of them."""
     chosen = predictions.layers
-    layers = None if chosen is None else round(float(chosen.sum(axis=1).mean()), 2)
+    layers = {} if chosen is None else {"average_layers": round(float(chosen.sum(axis=1).mean()), 2)}
     for one in RESULTS:
         if one.dataset != pairs.name:
             continue
         score = score_predictions(predictions, protocol_for(pairs.name, one.protocol, one.changes))
         figures = to_dict(score)
         print(f"{pairs.name}, {score.fingerprint}: {figures.get('pck') or figures.get('masks')}", flush=True)
-        content = figures | {"average_layers": layers} | (about or {})
-        path = save_result(one.name(model), command, content, folder)
-        if model not in models() or folder != FOLDER:
-            continue
-        kept = ("pck", "masks", "pairs", "leak_free")
-        short = {key: figures[key] for key in kept if figures.get(key) is not None}
-        if isinstance(short.get("leak_free"), dict):
-            leak_free = short["leak_free"]
-            short["leak_free"] = {
-                key: leak_free[key] for key in ("pairs", "pck", "masks") if key in leak_free
-            }
-        split = "held-out pairs of the training split" if pairs.name == "spair-71k" else pairs.split
-        evidence = {"split": split, "protocol": score.fingerprint, "layers": layers}
-        where = {"commit": commit(), "file": f"benchmarks/results/{path.name}"}
-        key = f"{pairs.name}{one.ending}"
-        record_figures(MODELS / f"{model}.json", key, short | evidence | where)
+        save_result(one.name(model), command, figures | layers | (about or {}), folder)
+    if model in models() and folder == FOLDER:
+        fill_card(model)
+
+
+def fill_card(model: str) -> None:
+    """Write the short form of all its files of results to a model's card."""
+    for one in RESULTS:
+        path = FOLDER / f"{one.name(model)}.json"
+        if path.exists():
+            figures = card_figures(json.loads(path.read_text()), path.name)
+            record_figures(MODELS / f"{model}.json", f"{one.dataset}{one.ending}", figures)
+
+
+def card_figures(record: Mapping[str, Any], file: str) -> dict[str, Any]:
+    """What a card has of a file of results."""
+    result = record["result"]
+    short = {key: result[key] for key in ("pck", "masks", "pairs") if key in result}
+    if result["leak_free"] is not None:
+        short["leak_free"] = {k: v for k, v in result["leak_free"].items() if k in ("pairs", "pck", "masks")}
+    of_training = result["dataset"] == "spair-71k"
+    short["split"] = "held-out pairs of the training split" if of_training else result["split"]
+    short["protocol"] = result["protocol"]["fingerprint"]
+    if result.get("average_layers") is not None:
+        short["layers"] = result["average_layers"]
+    return short | {"commit": record["commit"], "file": f"benchmarks/results/{file}"}
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
 from benchmarks.model_times import bundled_models
-from benchmarks.record import save_result
+from benchmarks.record import run, save_result
 from benchmarks.table1 import on_shared_backbones
 from dhpf import Matcher
 from dhpf.data.pairs import PairDataset
@@ -162,4 +162,4 @@ def error_of(bins: Sequence[dict[str, float]]) -> float:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

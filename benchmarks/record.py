@@ -7,14 +7,27 @@ import os
 import platform
 import re
 import subprocess
+import sys
+from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from dhpf import InputError
+
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
+
+
+def run(main: Callable[[], None]) -> None:
+    """Run a program; what cannot be used of what it was given ends it with one line."""
+    try:
+        main()
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
 
 
 def commit() -> str:
@@ -54,3 +67,14 @@ def save_result(name: str, command: str, result: Any, folder: Path = RESULTS) ->
     path.write_text(json.dumps(content, indent=1) + "\n")
     print(f"wrote {path.relative_to(ROOT) if path.is_relative_to(ROOT) else path}")
     return path
+
+
+def write_between(page: Path, mark: str, text: str) -> None:
+    """Write a text anew between ``<!-- MARK -->`` and ``<!-- end of MARK -->``."""
+    place = re.compile(rf"(<!-- {mark} -->\n).*?(<!-- end of {mark} -->)", re.DOTALL)
+    written, count = place.subn(
+        lambda found: f"{found[1]}\n{text}\n\n{found[2]}", page.read_text(encoding="utf-8")
+    )
+    if count != 1:
+        raise SystemExit(f"{page.name}: wanted one place for {mark}, found {count}")
+    page.write_text(written, encoding="utf-8")

@@ -1,11 +1,11 @@
 """What affine-conditioned re-voting (``model/revoting.py``) changes, for each model.
 
-    dhpf train resnet50-strong --set data.holdout=0.2 --out RUN
-    python -m benchmarks.revoting DATA --models hpf-resnet50 resnet50-strong=RUN/last.safetensors ...
+    dhpf train resnet50-strong-plus --set data.holdout=0.2 --out RUN
+    python -m benchmarks.revoting DATA --models hpf-resnet50 resnet50-strong-plus=RUN/last.safetensors ...
 
 On PF-PASCAL's validation pairs that are neither test pairs nor show an image that the model was trained on,
-each pair is matched in both ways in turn, from the same features. ``resnet50-strong`` leaves few such pairs,
-so a head of the same recipe that holds out more of them is measured instead.
+each pair is matched in both ways in turn, from the same features. ``resnet50-strong-plus`` leaves few such
+pairs, so a head of the same recipe that holds out more of them is measured instead.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dhpf.grid import resize_points
 from dhpf.zoo import training_images
 
 ALPHAS = (0.05, 0.1, 0.15)
-MODELS = ("hpf-resnet50", "resnet50-weak", "resnet50-strong", "resnet50-strong-wide")
+MODELS = ("hpf-resnet50", "resnet50-weak", "resnet50-strong-plus")
 WAYS = {"one vote": False, "re-voting": True}
 
 

@@ -24,6 +24,7 @@ from torch import Tensor
 from benchmarks.evaluate import RESULTS, open_pairs, record_all
 from benchmarks.model_times import bundled_models, model_times, record_times
 from benchmarks.record import RESULTS as FOLDER
+from benchmarks.record import run
 from benchmarks.table1_page import write_tables
 from dhpf import Matcher, load
 from dhpf.backbones.base import Backbone
@@ -114,12 +115,13 @@ def unfinished(names: Iterable[str], out: Path) -> Mapping[str, list[str]]:
 
 def measure(data: Path, names: Sequence[str], out: Path, limit: int | None) -> None:
     """Predict and score whatever is not finished; under torchrun, the first process writes the results."""
+    pairs_of = {dataset: open_pairs(dataset, data) for dataset in DATASETS}
     todo = unfinished(names, out)  # known to all processes before the first result is written
     groups = on_shared_backbones(dict.fromkeys(name for left in todo.values() for name in left))
     parts = out / "table1_parts"
     parts.mkdir(parents=True, exist_ok=True)
     for dataset, left in todo.items():
-        pairs = open_pairs(dataset, data)
+        pairs = pairs_of[dataset]
         for group in groups:
             members = {name: matcher for name, matcher in group.items() if name in left}
             if not members:
@@ -161,4 +163,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -1,4 +1,4 @@
-"""The tables of figures in README.md and docs/models.md, from the files under benchmarks/results.
+"""The tables of figures in README.md and docs/models.md, and the models' cards, from benchmarks/results.
 
 python -m benchmarks.tables
 """
@@ -6,24 +6,13 @@ python -m benchmarks.tables
 from __future__ import annotations
 
 import json
-import re
+from collections.abc import Mapping
 from typing import Any
 
-from benchmarks.record import RESULTS, ROOT
+from benchmarks.evaluate import fill_card
+from benchmarks.record import RESULTS, ROOT, write_between
+from dhpf.cli.models import unseen
 from dhpf.zoo import DEFAULT_MODEL, models
-
-SHOWN = (
-    "dinov2-small",
-    "nearest-dinov2-small",
-    "resnet50-strong-wide",
-    "resnet50-strong",
-    "resnet50-weak",
-    "hpf-resnet50-searched",
-    "hpf-resnet50",
-    "scnet-resnet50",
-    "nearest-resnet50",
-    "proposal-flow",
-)
 
 
 def result(name: str) -> dict[str, Any] | None:
@@ -34,8 +23,13 @@ def result(name: str) -> dict[str, Any] | None:
 
 
 def measured() -> list[str]:
-    """The models that anything was measured of."""
-    return [model for model in models() if [*RESULTS.glob(f"*_{model}.json")]]
+    """The models that anything was measured of, the best on the held-out pairs first."""
+
+    def worse(model: str) -> float:
+        found = result(f"held_out_{model}")
+        return 0.0 if found is None else -found["pck"]["mean"][1]
+
+    return sorted((model for model in models() if [*RESULTS.glob(f"*_{model}.json")]), key=worse)
 
 
 def short_table() -> str:
@@ -44,10 +38,9 @@ def short_table() -> str:
     titles = ["Model", "PF-PASCAL, leak-free", "PF-WILLOW", "SPair-71k, held out", "Layers"]
     titles += ["Seconds", "Memory"] if costs else []
     rows = [f"| {' | '.join(titles)} |", "|" + "---|" * len(titles)]
-    for model in SHOWN:
+    for model in measured():
         pascal, willow, spair = (result(f"{d}_{model}") for d in ("pf-pascal", "pf-willow", "spair-71k"))
-        clean = None if pascal is None else _clean(pascal, model)
-        cells = [_at(clean), _at(willow), _at(spair)]
+        cells = [_at(unseen(found)) for found in (pascal, willow, spair)]
         layers = (pascal or {}).get("average_layers")
         name = f"`{model}`" + (", the default" if model == DEFAULT_MODEL else "")
         cells.append("" if layers is None else f"{layers:.1f}")
@@ -78,7 +71,7 @@ def long_table() -> str:
             link = f"(../benchmarks/results/{name}.json)"
             cells.append("" if found is None else f"[{_all(found)}]{link}")
         pascal = result(f"pf-pascal_{model}")
-        clean = None if pascal is None else _clean(pascal, model)
+        clean = unseen(pascal)
         cells.append("" if clean is None else f"{_all(clean)} ({clean['pairs']} pairs)")
         rows.append(f"| `{model}` | {' | '.join(cells)} |")
     return "\n".join(rows)
@@ -86,7 +79,7 @@ def long_table() -> str:
 
 def held_out_table() -> str:
     """All models on the same held-out pairs, the best first."""
-    found = {model: record for model in models() if (record := result(f"held_out_{model}"))}
+    found = {model: record for model in measured() if (record := result(f"held_out_{model}"))}
     parts = {
         "pf-pascal/trn": "PF-PASCAL",
         "spair-71k/trn": "SPair-71k",
@@ -94,8 +87,7 @@ def held_out_table() -> str:
         "mean": "Mean",
     }
     rows = [f"| Model | {' | '.join(parts.values())} | Seen | Calibration |", "|" + "---|" * (len(parts) + 3)]
-    for model in sorted(found, key=lambda name: -found[name]["pck"]["mean"][1]):
-        one = found[model]
+    for model, one in found.items():
         cells = [" / ".join(f"{value:.1f}" for value in one["pck"][part]) for part in parts]
         seen = sum(one["pairs_of_which_an_image_was_trained_on"].values())
         link = f"[{one['calibration_error']:.1f}](../benchmarks/results/held_out_{model}.json)"
@@ -103,36 +95,40 @@ def held_out_table() -> str:
     return "\n".join(rows)
 
 
-def _clean(pascal: dict[str, Any], model: str) -> dict[str, Any] | None:
-    """The figures of the leak-free pairs; all pairs are, where nothing was learned from images."""
-    clean = pascal.get("leak_free")
-    if clean and "pck" in clean:
-        return dict(clean)
-    return pascal if models()[model].training_images == () else None
+def learned_table() -> str:
+    """What each model has learned from, as its card says."""
+    rows = ["| Model | What | Learned from | Hours |", "|---|---|---|---|"]
+    for model in measured():
+        card = models()[model]
+        how = card.training
+        if how is None:
+            data, hours = "only which layers are best" if card.training_images else "nothing", ""
+        else:
+            data, hours = how.data, f"{how.hours:.2f}" if how.hours >= 0.01 else "under 0.01"
+        rows.append(f"| `{model}` | {card.summary} | {data} | {hours} |")
+    return "\n".join(rows)
 
 
-def _at(found: dict[str, Any] | None, alpha: str = "0.1") -> str:
+def _at(found: Mapping[str, Any] | None, alpha: str = "0.1") -> str:
     return "" if found is None else f"{found['pck'][alpha]:.1f}"
 
 
-def _all(found: dict[str, Any]) -> str:
+def _all(found: Mapping[str, Any]) -> str:
     return " / ".join(f"{value:.1f}" for value in found["pck"].values())
 
 
 def main() -> None:
     """Write all of them."""
+    for model in models():
+        fill_card(model)
     tables = (
         ("README.md", "figures", short_table()),
         ("docs/models.md", "figures", long_table()),
         ("docs/models.md", "held-out figures", held_out_table()),
+        ("docs/models.md", "training", learned_table()),
     )
     for name, what, table in tables:
-        path = ROOT / name
-        place = re.compile(rf"(<!-- {what} -->\n).*?(<!-- end of {what} -->)", re.DOTALL)
-        text, count = place.subn(rf"\1\n{table}\n\n\2", path.read_text(encoding="utf-8"))
-        if count != 1:
-            raise SystemExit(f"{name}: wanted one place for {what}, found {count}")
-        path.write_text(text, encoding="utf-8")
+        write_between(ROOT / name, what, table)
 
 
 if __name__ == "__main__":
