@@ -46,7 +46,7 @@ zoo.models()  # in their order, before a test takes another default
 def quick_default(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands take a model that is several times as fast as the default, unless a test asks for that."""
     if request.node.get_closest_marker("default_model") is None:
-        monkeypatch.setattr(zoo, "DEFAULT_MODEL", "resnet50-strong-wide")
+        monkeypatch.setattr(zoo, "DEFAULT_MODEL", "resnet50-spair")
 
 
 @pytest.fixture(scope="session")

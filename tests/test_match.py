@@ -243,8 +243,10 @@ def test_dictionary_has_what_the_json_file_promises() -> None:
         "target_points": [[48.5, 40.5], [68.5, 80.5]],
         "confidence": [0.5, 0.5],
         "layers": [2, 7],
-        "layer_probability": None,
     }
+    assert replace(moved, layers=None).to_dict([[20, 20]]).keys() == found.keys() - {"layers"}
+    gated = replace(moved, layer_probability=np.array([0.25, 1], np.float32)).to_dict([[20, 20]])
+    assert gated["layer_probability"] == [0.25, 1]
     assert len(moved.to_dict()["source_points"]) == len(moved.to_dict()["target_points"]) == 12
 
 

@@ -16,6 +16,7 @@ from torch import Tensor
 
 import dhpf.data
 from dhpf import InputError
+from dhpf.backbones.state import dequantised
 from dhpf.backbones.weights import BACKBONES
 from dhpf.heads import head_content, load_head, read_head, read_metadata
 from dhpf.methods import find_method
@@ -29,6 +30,7 @@ from dhpf.zoo import (
     UNTRAINED,
     Card,
     Cost,
+    Training,
     find_head,
     intended_size,
     make_card,
@@ -113,7 +115,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f"data.train=['pf-pascal/val','folder:{FOLDER}']",
         "run.cache_gb=17.0",
     ]
-    config = read_recipe("resnet50-strong", changes)
+    config = read_recipe("resnet50-strong-plus", changes)
     torch.manual_seed(0)
     method = DHPF(BACKBONES["resnet50-msra"].build(), DHPFConfig(revote=True))
     with torch.device("cpu"):
@@ -139,16 +141,19 @@ def test_ship(trained: Path, tmp_path: Path) -> None:
     assert card.config == {**asdict(DHPFConfig(revote=True)), "layers": []}
     assert asdict(card)["training"] == {
         "data": "my photos",
-        "recipe": "resnet50-strong",
+        "recipe": "resnet50-strong-plus",
         "commit": "c0ffee1",
         "hours": 1.25,
         "held_out": {"epoch": 3, "val mean": 71.5},
     }
     assert sorted(path.name for path in tmp_path.iterdir()) == ["birds.json", "birds.safetensors"]
-    before, after = load_file(trained), load_file(out)
+    before, after = load_file(trained), dequantised(load_file(out))
     assert before.keys() == after.keys()
-    assert all(torch.equal(after[key], value.half()) for key, value in before.items())
-    assert out.stat().st_size < 0.6 * trained.stat().st_size
+    for key, value in before.items():
+        matrix = value.flatten(1) if value.ndim > 1 else value[:, None]
+        step = matrix.abs().amax(1, keepdim=True) / 127 if value.ndim > 1 else torch.zeros(len(value), 1)
+        assert bool(((after[key].view_as(matrix) - matrix).abs() <= 0.501 * step).all()), key
+    assert out.stat().st_size < 0.3 * trained.stat().st_size
     assert load_head(out).config == DHPFConfig(revote=True)
     assert intended_size(str(out)) == intended_size(str(trained)) == (80, 64)
     assert training_images(str(out)) == ("a.jpg", "b.jpg")
@@ -209,21 +214,11 @@ def test_heads_that_cannot_be_shipped(trained: Path, tmp_path: Path, case: str) 
     assert [path.name for path in tmp_path.iterdir()] == ["head.safetensors"]
 
 
-@pytest.mark.parametrize(
-    ("value", "complaint"),
-    [
-        pytest.param(1e5, r"in float16: .* holds values that are infinite", id="a weight too large"),
-        pytest.param(-9.99e-6, r"in float16 computes values that are infinite", id="a variance that rounds"),
-        pytest.param(-2e-5, r"best\.safetensors computes values that are", id="a negative variance"),
-    ],
-)
-def test_weights_that_float16_cannot_hold(
-    trained: Path, tmp_path: Path, value: float, complaint: str
-) -> None:
+def test_a_head_that_computes_no_numbers_is_not_shipped(trained: Path, tmp_path: Path) -> None:
     state = load_file(trained)
-    state["transforms.2.1.running_var"][3] = value
+    state["transforms.2.1.running_var"][3] = -2e-5  # a variance
     head = changed(trained, tmp_path / "best.safetensors", state)
-    with pytest.raises(InputError, match=complaint):
+    with pytest.raises(InputError, match=r"best\.safetensors computes values that are"):
         ship(head, tmp_path / "out.safetensors", "x", "y")
 
 
@@ -331,7 +326,7 @@ def test_cards_that_are_no_files(tmp_path: Path) -> None:
 
 def test_what_a_model_has_learned_from() -> None:
     assert training_images("hpf-resnet50") == ()  # nothing
-    assert training_images("hpf-resnet50-searched") is None  # its layers were chosen on images
+    assert len(training_images("hpf-resnet50-searched") or ()) == 169  # its layers were searched on them
     assert training_images("a model made in Python") is None
 
 
@@ -353,10 +348,12 @@ def test_the_command_tells_all_about_a_model(command: Command) -> None:
         assert f"method    {one.method}" in lines
         assert any(line.startswith("layers ") for line in lines) == (one.backbone != "pixels")
         assert "input     {} x {} pixels".format(*one.size) in lines
+        assert "None" not in ran.out
     how = models()[DEFAULT_MODEL].training
     assert how is not None
     out = command("models", DEFAULT_MODEL).out
     assert f"trained   {how.data}; recipe {how.recipe}, commit {how.commit}, {how.hours:.1f} hours\n" in out
+    assert "layers    11, for every pair\n" in command("models", "nearest-dinov2-small").out  # the last
     refused = command("models", "dinov2-smal")
     assert refused.code == 2 and "did you mean 'dinov2-small'?" in refused.err
 
@@ -369,9 +366,10 @@ def test_the_command_lists_what_models_reach_and_cost(
         "pf-pascal": {
             "pck": pck,
             "pairs": 299,
-            "leak_free": {"pairs": 9, "pck": {"0.05": 50, "0.1": 70.06}},
+            "leak_free": {"pairs": 90, "pck": {"0.05": 50, "0.1": 70.06}},
         },
-        "spair-71k": {"pck": {"0.1": 33.333}, "pairs": 5},
+        "pf-willow": {"pck": {"0.1": 99}, "pairs": 900, "leak_free": {"pairs": 9, "pck": {"0.1": 98}}},
+        "spair-71k": {"pck": {"0.1": 33.333}, "pairs": 50},  # which of them are unseen, nobody knows
         "caltech-101": {"masks": {"LT-ACC": 0.85311, "IoU": 0.6}},
     }
     cost = asdict(Cost(0.081, 0.01, 412, "Z80", "c0"))
@@ -380,16 +378,23 @@ def test_the_command_lists_what_models_reach_and_cost(
     monkeypatch.setattr("dhpf.zoo.models", lambda: cards)
     title, first, second, *_ = command("models").out.splitlines()
     assert title.split() == ["model", "PF-PASCAL", "PF-WILLOW", "SPair-71k", "seconds", "MB", "what"]
-    assert first.split()[1:5] == ["70.1", "33.3", "0.08", "412"]  # leak-free; no PF-WILLOW
+    assert first.split()[1:4] == ["70.1", "0.08", "412"]  # leak-free; too few pairs of PF-WILLOW
     assert first.endswith("  for [birds] [/x]")
-    for value, column in (("70.1", "PF-PASCAL"), ("33.3", "SPair-71k"), ("0.08", "seconds"), ("412", "MB")):
+    for value, column in (("70.1", "PF-PASCAL"), ("0.08", "seconds"), ("412", "MB")):
         assert first.index(value) + len(value) == title.index(column) + len(column)
     assert not any(letter.isdigit() for letter in second)
+    for hours, said in ((0.36, "0.4 hours"), (0.06, "3.6 minutes"), (0.0, "less than a minute")):
+        held_out = {"epoch": 2.0, "pck": 99.0, "val spair-71k/trn": 59.94, "val mean": 59.94}
+        training = asdict(Training("birds", "r", "c1", hours, held_out))
+        cards["b"] = make_card(CARD | {"training": training}, "")
+        out = command("models", "b").out
+        assert f"trained   birds; recipe r, commit c1, {said}\n" in out
+        assert "held out  spair-71k/trn 59.9; percent at 0.1, of the kept epoch's validation\n" in out
     out = command("models", "long-name").out
     assert "what      for [birds] [/x]\n" in out
-    assert "layers    -1, for every pair\n" in out
+    assert "layers    16, for every pair\n" in out
     assert "cost      0.08 seconds for two new photos, 0.01 if known, 412 MB; Z80; commit c0\n" in out
-    free = "leak-free: pairs 9, 50.0 / 70.1 at 0.05 / 0.1"
+    free = "leak-free: pairs 90, 50.0 / 70.1 at 0.05 / 0.1"
     assert f"measured  pf-pascal: 61.5 / 84.3 at 0.05 / 0.1; pairs 299; {free}\n" in out
     assert "measured  caltech-101: masks: LT-ACC 0.8531, IoU 0.6\n" in out
 

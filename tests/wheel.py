@@ -13,6 +13,13 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).parent.parent
 LICENCES = ("LICENSE", "NOTICE")
+LARGEST = 100 * 10**6  # the package index takes no larger wheel
+NO_NETWORK = """
+import socket
+def refused(*given, **named):
+    raise OSError("this test has no network")
+socket.socket.connect = socket.getaddrinfo = refused
+"""  # sitecustomize.py of the environment: read by all that runs in it
 IN_PYTHON = """
 import dhpf, pathlib, sys
 assert pathlib.Path(dhpf.__file__).is_relative_to(sys.prefix), dhpf.__file__
@@ -41,6 +48,9 @@ def build(folder: Path) -> Path:
 
 def check_contents(wheel: Path) -> None:
     """Exit with a message if something is missing or does not belong there."""
+    size = wheel.stat().st_size
+    if size >= LARGEST:
+        sys.exit(f"wheel: {size / 1e6:.1f} MB; wanted: less than {LARGEST / 1e6:.0f} MB")
     with zipfile.ZipFile(wheel) as archive:
         inside = {Path(name) for name in archive.namelist()}
     (information,) = {path.parts[0] for path in inside if path.parts[0].endswith(".dist-info")}
@@ -67,12 +77,14 @@ def main() -> None:
         programs = environment / ("Scripts" if os.name == "nt" else "bin")
         constraints = REPOSITORY / "constraints.txt"
         run(programs / "pip", "install", "--quiet", "--constraint", constraints, wheel, folder=folder)
+        (packages,) = environment.rglob("site-packages")
+        (packages / "sitecustomize.py").write_text(NO_NETWORK)
         elsewhere = folder / "elsewhere"
         elsewhere.mkdir()
         run(programs / "dhpf", "match", "--sample", "cheetahs", "--json", "match.json", folder=elsewhere)
         layers = json.loads((elsewhere / "match.json").read_text())["layers"]
         run(programs / "python", "-c", IN_PYTHON, folder=elsewhere)
-        print(f"wheel: ok ({wheel.name}, {wheel.stat().st_size / 2**20:.0f} MB, layers {layers})")
+        print(f"wheel: ok ({wheel.name}, {wheel.stat().st_size / 1e6:.0f} MB, layers {layers})")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 
@@ -11,6 +12,11 @@ def main() -> None:
         from .cli import main as run
 
         run()
+    except SystemExit as ended:
+        if not isinstance(ended.__cause__, Exception):
+            raise
+        sys.stderr.flush()
+        os._exit(2)  # out of memory: libraries may crash while they are unloaded
     except KeyboardInterrupt:
         print("dhpf: error: interrupted", file=sys.stderr)
         sys.exit(130)

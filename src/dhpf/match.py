@@ -86,8 +86,8 @@ class Match:
 
         It is the filtered confidence (after Hough voting and the mutual filter) of the cells that
         :meth:`transfer` averages over, averaged, on the scale of :attr:`confidence`; of models that match by
-        probabilities, the probability. Where a cell lies says :attr:`target_grid`, in pixels of the network's
-        input.
+        probabilities, the probability; of nearest neighbours, the squared cosine. Where a cell lies says
+        :attr:`target_grid`, in pixels of the network's input.
 
         Parameters
         ----------
@@ -109,8 +109,8 @@ class Match:
     def _kept_scores(self) -> Scores:
         if self.match_scores is None:
             raise InputError(
-                f"this match holds no scores: {self.model} gives none, or it was made without, or saved and "
-                "read again; match the photos again"
+                f"this match holds no scores: {self.model} keeps none, or it was made with scores=False, or "
+                "saved and read again; if the model keeps any, match the photos again"
             )
         return self.match_scores
 
@@ -218,7 +218,8 @@ class Match:
     def to_dict(self, points: ArrayLike | None = None, min_confidence: float = 0.0) -> dict[str, Any]:
         """What ``--json`` writes: points, their matches and confidences, layers, model, image sizes.
 
-        Matches that are less sure than ``min_confidence`` are None.
+        Matches that are less sure than ``min_confidence`` are None. Layers are left out where the method has
+        no choice of them, and so are their probabilities where it has no gates.
         """
         given = self._given(points)
         sure = self.layer_probability
@@ -232,8 +233,8 @@ class Match:
             "source_points": np.round(given, 3).tolist(),
             "target_points": [None if np.isnan(point).any() else point.tolist() for point in landed],
             "confidence": np.round(self.confidence_at(given), 6).tolist(),
-            "layers": None if self.layers is None else list(self.layers),
-            "layer_probability": None if sure is None else np.round(sure.astype(float), 6).tolist(),
+            **({} if self.layers is None else {"layers": list(self.layers)}),
+            **({} if sure is None else {"layer_probability": np.round(sure.astype(float), 6).tolist()}),
         }
 
     def __getstate__(self) -> dict[str, Any]:

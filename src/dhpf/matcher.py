@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from .grid import Size, mirror_points
 from .images import ImageLike, read_image, to_input
 from .match import Foreground, Match
 from .methods.base import Matches, Method
+from .model.readout import Flow
 from .model.scores import MirroredScores
 from .zoo import DEFAULT_MODEL, Calibration, intended_size, load_method, models
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 DEFAULT_SIZE = (240, 240)  # of most models
 SMALLEST_SIZE, LARGEST_SIZE = 32, 1024
 FLIPS = ("none", "auto")
-BETTER = 1.05  # so much surer must a model be of the mirrored target
+BETTER = 1.2  # so much surer must a model be of the mirrored target; with 1.1, held-out pairs lose two points
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,13 +42,18 @@ class ImageFeatures:
     features: Features = field(repr=False)
     matcher: str  # its fingerprint
     device: str
-    mirrored: Features | None = field(default=None, repr=False)  # of the mirrored image, to flip="auto"
+    # With flip="auto", those of the mirrored image: computed when it is first a target, then held.
+    mirrored: Callable[[], Features] | None = field(default=None, repr=False)
 
     @property
     def nbytes(self) -> int:
-        """Memory held."""
-        both = self.features.nbytes + (self.mirrored.nbytes if self.mirrored else 0)
-        return both + 3 * self.image.width * self.image.height
+        """Memory held, or needed once the image is a target."""
+        orientations = 1 if self.mirrored is None else 2
+        return orientations * self.features.nbytes + 3 * self.image.width * self.image.height
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is saved or copied leaves behind how to compute, for which the whole model is needed."""
+        return {**self.__dict__, "mirrored": None}
 
 
 class Matcher:
@@ -108,8 +114,14 @@ class Matcher:
             What to call it in errors, where it is not a file.
         """
         photo = read_image(image, name)
-        features, mirrored = self._features(photo)
-        return ImageFeatures(photo, features, self.fingerprint, str(self.device), mirrored)
+        mirrored = cache(lambda: self.see(photo, mirrored=True)) if self.flip == "auto" else None
+        return ImageFeatures(photo, self.see(photo), self.fingerprint, str(self.device), mirrored)
+
+    def see(self, photo: Image.Image, mirrored: bool = False) -> Features:
+        """The bare features of a photo, or of its mirror image."""
+        backbone = self.method.backbone
+        tensor = to_input(photo, self.size, backbone.mean, backbone.std)[0].to(self.device)
+        return self.method.features(tensor.flip(2) if mirrored else tensor)
 
     def match(
         self, source: ImageLike | ImageFeatures, target: ImageLike | ImageFeatures, scores: bool = True
@@ -124,9 +136,11 @@ class Matcher:
             Keep what :meth:`Match.scores` needs. For 240 x 240 pixels it takes up to 10 MB with gates, 18 MB
             with static hyperpixels; do without where many matches are kept.
         """
-        (image_a, a, _), (image_b, b, mirrored) = self._seen(source, "source"), self._seen(target, "target")
+        (image_a, a), (image_b, b) = self._seen(source, "source"), self._seen(target, "target")
         found, flipped = self.method.match(a, b, matrix_bytes=self.matrix_bytes), False
-        if mirrored is not None:
+        if self.flip == "auto":
+            held = target.mirrored if isinstance(target, ImageFeatures) else None
+            mirrored = self.see(image_b, mirrored=True) if held is None else held()
             other = self.method.match(a, mirrored, matrix_bytes=self.matrix_bytes)
             flipped = bool(other.flow.confidence.mean() > BETTER * found.flow.confidence.mean())
             found = _mirrored_back(other, self.size[0]) if flipped else found
@@ -136,14 +150,10 @@ class Matcher:
             raise InputError(
                 f"{self.name} computes values that are infinite or no numbers; get its files again"
             )
-        flow = found.flow
-        if self.calibration is not None:
-            meant = np.interp(flow.confidence, self.calibration.confidence, self.calibration.right)
-            flow = replace(flow, confidence=meant)
         return Match(
             source=image_a,
             target=image_b,
-            cells=flow,
+            cells=self.calibrated(found.flow),
             size=self.size,
             model=self.name,
             layers=found.layers,
@@ -153,20 +163,18 @@ class Matcher:
             flipped=flipped,
         )
 
-    def _features(self, photo: Image.Image) -> tuple[Features, Features | None]:
-        """Of a photo, and if it may have to be matched mirrored, of that."""
-        backbone = self.method.backbone
-        tensor = to_input(photo, self.size, backbone.mean, backbone.std)[0].to(self.device)
-        mirrored = self.method.features(tensor.flip(2)) if self.flip == "auto" else None
-        return self.method.features(tensor), mirrored
+    def calibrated(self, flow: Flow) -> Flow:
+        """With confidences that mean how often a match is right, where that is known."""
+        if self.calibration is None:
+            return flow
+        meant = np.interp(flow.confidence, self.calibration.confidence, self.calibration.right)
+        return replace(flow, confidence=meant)
 
-    def _seen(
-        self, image: ImageLike | ImageFeatures, name: str
-    ) -> tuple[Image.Image, Features, Features | None]:
+    def _seen(self, image: ImageLike | ImageFeatures, name: str) -> tuple[Image.Image, Features]:
         """A photo and its features; those at hand must be this matcher's kind."""
         if not isinstance(image, ImageFeatures):
             photo = read_image(image, name)
-            return photo, *self._features(photo)
+            return photo, self.see(photo)
         if image.matcher != self.fingerprint:
             raise InputError(
                 f"{name} holds features of another matcher: other weights, settings or input size than those "
@@ -176,7 +184,7 @@ class Matcher:
             raise InputError(
                 f"{name} holds features on {image.device}; this matcher computes on {self.device}"
             )
-        return image.image, image.features, image.mirrored
+        return image.image, image.features
 
 
 def _foreground(*sides: Features) -> tuple[Foreground, Foreground] | None:

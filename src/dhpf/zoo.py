@@ -81,7 +81,8 @@ class Card:
     config: Mapping[str, Any] = field(default_factory=dict)  # of the method
     size: Size = (240, 240)  # width, height of the network's input that it is meant for
     training: Training | None = None
-    training_images: tuple[str, ...] | None = ()  # that it has learned from; None: not named one by one
+    # That it has learned from, or that its layers were searched on; None: not named here one by one.
+    training_images: tuple[str, ...] | None = ()
     figures: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # what was measured: figures
     cost: Cost | None = None
     calibration: Calibration | None = None
@@ -159,6 +160,15 @@ def load_method(model: str, backbone: Path | None = None) -> Method:
     return kind(load_backbone(card.backbone, backbone), config).for_inference()
 
 
+def method_of(model: str) -> type[Method]:
+    """What kind of method a model is; its weights are not read."""
+    from .heads import read_metadata
+    from .methods import find_method
+
+    card = models().get(model)
+    return find_method(read_metadata(find_head(model))["method"] if card is None else card.method)
+
+
 def intended_size(model: str) -> Size:
     """Width and height of the network's input that a model is meant for."""
     from .heads import json_in, read_metadata
@@ -187,7 +197,7 @@ def training_images(model: str) -> tuple[str, ...] | None:
 
 
 def ship(head: Path, out: Path, summary: str, data: str) -> Card:
-    """Make a trained head ready for others: in float16, without traces of the machine, with a card beside it.
+    """Make a trained head ready for others: in 8 bits, without traces of the machine, with a card beside it.
 
     Parameters
     ----------
@@ -198,7 +208,7 @@ def ship(head: Path, out: Path, summary: str, data: str) -> Card:
     summary, data
         For people: what the model is, and what it has learned from.
     """
-    from .backbones.state import load_strictly, read_state
+    from .backbones.state import dequantised, load_strictly, quantised, read_state
     from .heads import check_head_name, head_content, json_in, read_head, read_metadata
 
     check_head_name(out)
@@ -208,10 +218,8 @@ def ship(head: Path, out: Path, summary: str, data: str) -> Card:
     if "recipe" not in metadata:
         raise InputError(f"{head} does not say how it was trained; ship heads that 'dhpf train' wrote")
     recipe = _without_machine(json_in(metadata, "recipe", head), head)
-    state = {key: value.half() for key, value in read_state(head).items()}
-    load_strictly(method.head(), state, f"{head} in float16")
-    if not method.is_finite():
-        raise InputError(f"{head} in float16 computes values that are infinite or no numbers; train it again")
+    state = quantised(dequantised(read_state(head)))
+    load_strictly(method.head(), dequantised(state), f"{head} in 8 bits")
     about = {
         key: metadata[key] for key in ("commit", "hours", "metrics", "training_images") if key in metadata
     }

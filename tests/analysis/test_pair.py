@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from copy import copy
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from dhpf.methods.dhpf import DHPF, DHPFConfig
 from dhpf.methods.hpf import HPF, HPFConfig
 from dhpf.methods.nearest import Nearest
 from dhpf.model.gating import LayerDecisions
+from dhpf.zoo import Calibration
 
 from ..conftest import texture
 from ..viz.scenes import HandMade, as_match, blank
@@ -102,6 +104,36 @@ def test_one_gate_is_forced_and_the_others_stay(
     assert effects[12].change == pytest.approx(literal_change(forced, before), abs=1e-6)
     left = decided(matcher, monkeypatch, {4: gate})
     assert effects[9].change == pytest.approx(literal_change(left, before), abs=1e-6)
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_confidences_are_compared_as_the_matcher_tells_them(quick: Matcher) -> None:
+    """Half of what the network says: so is the change."""
+    half = Calibration(confidence=(0.0, 1.0), right=(0.0, 0.5))
+    raw = fixed(quick, 2, 7)
+    told = Matcher(raw.method, raw.name, raw.size, calibration=half)
+    for before, after in zip(*(study_pair(one, A, B, POINTS).effects for one in (raw, told)), strict=True):
+        assert before.change is not None and after.change is not None
+        assert after.change == pytest.approx((*before.change[:2], before.change.confidence / 2))
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_the_blocks_of_a_vision_transformer() -> None:
+    """The bundled DINOv2: a gate for each of its 12 blocks, as when matching; left out is closed."""
+    matcher = dhpf.load("dinov2-small", 112)
+    study, plain = study_pair(matcher, A, B, POINTS), matcher.match(A, B)
+    assert [effect.layer for effect in study.effects] == list(range(12))
+    assert plain.layers is not None and plain.layer_probability is not None
+    assert [effect.probability for effect in study.effects] == plain.layer_probability.tolist()
+    assert tuple(effect.layer for effect in study.effects if effect.on) == plain.layers
+    assert all(effect.on == (effect.probability > 0.5) for effect in study.effects)
+    left_out = plain.layers[-1]
+    method = copy(matcher.method)
+    closed = torch.tensor([[float(n in plain.layers[:-1]) for n in range(12)]])
+    method.__dict__["gates"] = lambda pooled: LayerDecisions(closed, closed)
+    without = Matcher(method, "without", 112, calibration=matcher.calibration).match(A, B)
+    change = study.effects[left_out].change
+    assert change == pytest.approx(literal_change(without, plain), abs=1e-4)
 
 
 def test_the_only_layer_cannot_be_left_out(quick: Matcher, tmp_path: Path) -> None:

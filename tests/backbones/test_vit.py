@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from benchmarks.bundle_backbone import quantised
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.testing import assert_close
 
 from dhpf import InputError
-from dhpf.backbones.state import dequantised
+from dhpf.backbones.state import dequantised, quantised
 from dhpf.backbones.vit import HUGGING_FACE, ViT
 from dhpf.backbones.weights import ASSETS, BACKBONES, load_backbone
 from dhpf.grid import Grid
@@ -31,6 +30,30 @@ def gelu(x: Tensor) -> Tensor:
     return x * (1 + torch.erf(x / math.sqrt(2))) / 2
 
 
+def cubic(distance: float, a: float) -> float:
+    """Keys' kernel."""
+    t = abs(distance)
+    if t < 1:
+        return (a + 2) * t**3 - (a + 3) * t**2 + 1
+    return a * t**3 - 5 * a * t**2 + 8 * a * t - 4 * a if t < 2 else 0.0
+
+
+def bicubic(count: int, smoothed: bool) -> Tensor:
+    """The matrix (count, 37) that resizes 37 samples to so many, by the definition."""
+    matrix, ratio = torch.zeros(count, 37, dtype=torch.float64), 37 / count
+    for row in range(count):
+        centre = (row + 0.5) * ratio - 0.5  # in samples
+        if smoothed:  # the kernel widens where samples become fewer; what lies outside does not count
+            width = max(ratio, 1.0)
+            inside = [k for k in range(37) if abs(k - centre) < 2 * width]
+            weights = [cubic((k - centre) / width, -0.5) for k in inside]
+            matrix[row, inside] = torch.tensor(weights, dtype=torch.float64) / sum(weights)
+        else:  # the border is repeated
+            for k in range(math.floor(centre) - 1, math.floor(centre) + 3):
+                matrix[row, min(max(k, 0), 36)] += cubic(k - centre, -0.75)
+    return matrix
+
+
 def literal_vit(state: State, image: Tensor, heads: int, registers: int = 0) -> list[Tensor]:
     """The patch tokens (C, h, w) after every block of one image (3, H, W), by the definition."""
     rows, columns = image.shape[1] // 14, image.shape[2] // 14
@@ -38,11 +61,9 @@ def literal_vit(state: State, image: Tensor, heads: int, registers: int = 0) -> 
     channels = len(bias)
     patches = image.reshape(3, rows, 14, columns, 14).permute(1, 3, 0, 2, 4).reshape(rows * columns, -1)
     tokens = patches @ kernel.reshape(channels, -1).T + bias
-    learned = state["pos_embed"][0, 1:].T.reshape(1, channels, 37, 37)
-    resized = torch.nn.functional.interpolate(
-        learned, (rows, columns), mode="bicubic", antialias=registers > 0
-    )
-    tokens = tokens + resized[0].reshape(channels, -1).T
+    learned = state["pos_embed"][0, 1:].T.reshape(channels, 37, 37).double()
+    resized = bicubic(rows, registers > 0) @ learned @ bicubic(columns, registers > 0).T
+    tokens = tokens + resized.reshape(channels, -1).T.to(tokens)
     first = state["cls_token"][0] + state["pos_embed"][0, :1]
     extra = state["register_tokens"][0] if registers else first[:0]
     x = torch.cat([first, extra, tokens])
@@ -99,7 +120,9 @@ def small_state(width: str, registers: int, blocks: int = 2) -> State:
     }
 
 
-@pytest.mark.parametrize(("width", "registers", "heads"), [("small", 4, 6), ("base", 0, 12)])
+@pytest.mark.parametrize(
+    ("width", "registers", "heads"), [("small", 4, 6), ("base", 0, 12), ("large", 4, 16)]
+)
 def test_register_tokens_and_widths(width: str, registers: int, heads: int) -> None:
     state = small_state(width, registers)
     network = ViT(width, registers)
@@ -142,9 +165,11 @@ def test_files_with_official_and_other_names_give_the_same(tmp_path: Path) -> No
     renamed = to_hugging_face(state)
     assert "encoder.layer.3.attention.attention.key.weight" in renamed and "embeddings.cls_token" in renamed
     save_file(renamed, other)
+    within = tmp_path / "classifier.safetensors"
+    save_file({f"dinov2.{key}": v for key, v in renamed.items()} | {"classifier.bias": torch.ones(9)}, within)
     image = torch.randn(1, 3, 56, 70, generator=torch.Generator().manual_seed(3))
     expected = load_backbone("dinov2-vits14")(image, [11])[11]
-    for path in (official, other):
+    for path in (official, other, within):
         assert_close(load_backbone("dinov2-vits14", path)(image, [11])[11], expected, rtol=0, atol=0)
 
 

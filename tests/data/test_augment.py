@@ -7,7 +7,7 @@ import pytest
 
 from dhpf.data.augment import Augmented
 from dhpf.data.mini import make_mini
-from dhpf.data.pairs import PairDataset
+from dhpf.data.pairs import Pair, PairDataset, Photo
 from dhpf.data.registry import open_dataset
 
 
@@ -52,3 +52,28 @@ def test_the_choice_depends_on_seed_and_epoch_alone(pairs):
 def test_certain_and_impossible(pairs, probability):
     augmented = Augmented(pairs, seed=0, epoch=0, mirror=probability, swap=probability)
     assert set(choices(augmented, pairs)) == {(bool(probability), bool(probability))}
+
+
+def test_a_mirrored_target_is_paired_anew_by_names(tmp_path):
+    """A left eye belongs to what looks like one: the mirrored right eye. A nose stays a nose."""
+    names = "left_eye", "right_eye", "nose", "left_paw"
+    source = Photo(tmp_path / "a.jpg", (20, 10), np.array([[5.0, 1], [9, 1], [7, 3], [4, 9]]), names=names)
+    target = Photo(tmp_path / "b.jpg", (10, 10), np.array([[2.0, 0], [6, 0], [4, 2], [1, 8]]), names=names)
+    pair = Pair("p", 0, "cat", source, target).mirror_target()
+    assert pair.source.names == pair.target.names == ("left_eye", "right_eye", "nose")
+    assert pair.source.points.tolist() == [[5, 1], [9, 1], [7, 3]]
+    assert pair.target.points.tolist() == [[3, 0], [7, 0], [5, 2]]  # of the right eye, the left one, the nose
+    assert (pair.source.mirrored, pair.target.mirrored) == (False, True)
+
+
+def test_without_names_no_target_is_mirrored_alone(pairs):
+    augmented = Augmented(pairs, seed=0, epoch=0, mirror=0, swap=0, mirror_target=1)
+    assert not any(augmented[k].target.mirrored for k in range(len(pairs)))
+
+
+def test_named_points_are_mirrored_alone_as_often_as_asked(tmp_path):
+    make_mini("coco", tmp_path / "coco")
+    pairs = open_dataset("coco", tmp_path / "coco")
+    always = Augmented(pairs, seed=0, epoch=0, mirror=0, swap=0, mirror_target=1)
+    assert all(always[k].target.mirrored and not always[k].source.mirrored for k in range(len(pairs)))
+    assert all(always[k].source.names == always[k].target.names for k in range(len(pairs)))

@@ -130,7 +130,18 @@ def test_where_tools_put_annotations_and_images(root, file, split, images):
     ) - {(root / file).resolve()}
     assert pairs[0].source.size == (40, 30)
     with pytest.raises(InputError, match=f"coco has no split 'test' there; its splits are {split}"):
+        open_dataset("coco", root, "test")
+    assert open_dataset("coco", root).split == split
+
+
+def test_the_only_split_need_not_be_named(root):
+    what = content([annotated(n, n, *ALL) for n in range(3)])
+    assert open_dataset("coco", written(root, what, "birds.json")).split == "birds"
+    written(root, what, "cats.json")
+    with pytest.raises(InputError, match="coco has no split 'test' there; its splits are birds, cats"):
         open_dataset("coco", root)
+    assert open_dataset("coco", written(root, what, "test.json")).split == "test"
+    assert open_dataset("coco", root / "cats.json").split == "cats"
 
 
 def test_a_folder_without_annotations(tmp_path):
@@ -236,6 +247,11 @@ RECORDS = {"image": ("images", 1), "object": ("annotations", 1), "category": ("c
         ("category", {"keypoints": "nose"}, "keypoints is not a list of names"),
         ("category", {"keypoints": ["nose", None]}, "keypoints is not a list of names"),
         ("category", {"keypoints": ["x"] * 100_000}, "keypoints is not a list of names, at most 1,000"),
+        (
+            "category",
+            {"keypoints": ["a", "b", "b", "c"]},
+            "the category 'cat' has 2 keypoints 'b'; each needs",
+        ),
         ("category", {"keypoints": []}, "no category has names of keypoints"),
     ],
 )

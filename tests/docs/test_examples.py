@@ -95,6 +95,14 @@ def test_label_a_folder(folder: Path, command: Command, monkeypatch: pytest.Monk
     assert (folder / "runs/things/best.safetensors").is_file()
 
 
+def test_train_on_your_own(folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From an annotation file to a match."""
+    monkeypatch.setattr("dhpf.matcher.load", functools.cache(load))
+    run_page("train_on_your_own.md", command)
+    assert (folder / "runs/few/best.safetensors").is_file()
+    assert (folder / "match.png").stat().st_size > 10_000
+
+
 def test_quick_start(folder: Path, monkeypatch: pytest.MonkeyPatch, matcher: dhpf.Matcher) -> None:
     monkeypatch.setattr(dhpf, "load", lambda: matcher, raising=False)
     shutil.copy(dhpf.sample("cheetah"), "a.jpg")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from tests.test_own_backbone_and_method import TwoConvolutions
 from typer.testing import CliRunner, Result
 
 from dhpf.cli import evaluate
@@ -17,6 +18,7 @@ from dhpf.evaluate.predictions import Predictions
 from dhpf.evaluate.protocol import protocol_for
 from dhpf.evaluate.score import score_predictions
 from dhpf.evaluate.tables import to_dict
+from dhpf.methods.hpf import HPF, HPFConfig
 
 
 def run(*arguments: str | Path) -> Result:
@@ -72,6 +74,11 @@ def test_a_second_run_replaces_what_the_first_wrote_into_the_data_folder(
     files = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     monkeypatch.chdir(tmp_path)
     split = "all" if name == "coco" else "test"
+    unnamed = run(
+        "predict", "--dataset", name, "--root", ".", "--size", "64", "--limit", "1", "--out", "p.npz"
+    )
+    assert unnamed.exit_code == 0 and Predictions.load("p.npz").split == split, unnamed.exception
+    Path("p.npz").unlink()
     common = ["--dataset", name, "--root", ".", "--split", split, "--size", "64", "--limit", "1"]
     for _ in range(2):
         done = run("evaluate", *common, "--json", "r.json", "--html", "r.html")
@@ -159,6 +166,20 @@ def test_skips_are_shown(tmp_path: Path) -> None:
 def test_errors_come_before_the_work(arguments: list[str], message: str, folder: Path) -> None:
     done = run("evaluate", "--dataset", "pf-pascal", "--root", folder / "pascal", *arguments)
     assert isinstance(done.exception, InputError) and message in str(done.exception)
+
+
+@pytest.mark.parametrize("command", ["predict", "evaluate", "beam-search"])
+def test_a_size_that_was_rounded_is_noted_once(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    method = HPF(TwoConvolutions(), HPFConfig(layers=(0, 1)))  # it takes multiples of 8
+    monkeypatch.setattr("dhpf.matcher.load_method", lambda *_: method)
+    common = [command, "--dataset", "pf-pascal", "--root", folder / "pascal"]
+    out = [] if command == "beam-search" else ["--out", tmp_path / "p.npz"]
+    rounded = run(*common, *out, "--size", "61x64")
+    assert rounded.exit_code == 0, rounded.output
+    assert rounded.output.count("note: input of 64x64, as this model takes multiples of 8\n") == 1
+    assert "note" not in run(*common, *out, "--size", "64").output
 
 
 def test_under_torchrun_evaluate_needs_a_file_to_meet_in(

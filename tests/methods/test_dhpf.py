@@ -148,11 +148,15 @@ def test_nearest_neighbours_are_those_of_one_layers_cosines(backbone: ResNet) ->
     method = Nearest(backbone, NearestConfig(layer=2))
     a, b = image(64, 64, seed=1), image(64, 64, seed=2)
     found = matched(method, a, b)
-    assert found.layers is None and found.scores is None
+    assert found.layers is None and found.scores is not None
     x, y = (torch.nn.functional.normalize(backbone(i[None])[2][0].flatten(1), dim=0) for i in (a, b))
     expected = (x.T @ y).argmax(1)
     reached = (x.T @ y).gather(1, best(found, b, method)[:, None])[:, 0]
     assert_close(reached, (x.T @ y).gather(1, expected[:, None])[:, 0], rtol=1e-4, atol=1e-5)
+    cells = torch.tensor([3, 77])
+    similar = (x.T @ y)[cells].relu().square().mean(0)
+    assert_close(found.scores.of_cells(cells), similar.view(found.scores.grid.shape), rtol=1e-4, atol=1e-5)
+    assert found.flow.confidence.flat[77] == pytest.approx(found.scores.of_cells(cells[1:]).max().item())
 
 
 @torch.no_grad()

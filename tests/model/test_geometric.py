@@ -19,9 +19,9 @@ from dhpf.model.geometric import (
     grid_loss,
     in_pixels,
     lattice,
+    maps_by_offset,
     match_strengths,
     normalised,
-    offset_windows,
     read_maps,
     thin_plate,
     undo_affine,
@@ -106,7 +106,7 @@ def test_strengths_are_positive_and_of_length_one() -> None:
 def test_windows_of_offsets_against_a_loop() -> None:
     size, reach = 5, 3
     maps = random(2, size**2, size, size)
-    found = offset_windows(maps, reach)
+    found = maps_by_offset(maps, reach)
     for y, x, dy, dx in np.ndindex(size, size, 2 * reach + 1, 2 * reach + 1):
         row, column = y + dy - reach, x + dx - reach
         inside = 0 <= row < size and 0 <= column < size

@@ -97,6 +97,26 @@ def test_neighbours_settle_what_appearance_cannot() -> None:
     assert found.argmax(1).tolist() == [*range(len(a))]
 
 
+def test_local_offset_matching_by_hand() -> None:
+    """Offsets of 2 and 4 bins of 15 pixels. The first three boxes are one and the same; of their best matches
+    two move by 2 bins and one by 4. The last box overlaps none, so that its own best match decides."""
+    same = (0.0, 0.0, 30.0, 30.0)
+    a = boxes(same, same, same, (150, 150, 180, 180))
+    b = boxes((30, 0, 60, 30), (60, 0, 90, 30), (180, 150, 210, 180), (210, 150, 240, 180))
+    appearance = torch.tensor([[0.8, 0.3, 0, 0], [0.8, 0, 0, 0], [0.1, 0.9, 0, 0], [0, 0, 0.5, 0.6]])
+    # Votes are an eighth of 2.2 (0.8 + 0.8 + 0.1 + 0.5) for 2 bins, and of 1.8 (0.3 + 0.9 + 0.6) for 4: the
+    # best are 0.8 * 2.2 > 0.3 * 1.8; 0.8 * 2.2; 0.1 * 2.2 < 0.9 * 1.8; 0.5 * 2.2 > 0.6 * 1.8.
+    median = (2 + 2 + 4) / 3
+    for _ in range(5):  # Weiszfeld: the weights are one over the distances
+        near, far = 2 / (median - 2), 1 / (4 - median)
+        median = (near * 2 + far * 4) / (near + far)
+    assert median == pytest.approx(2.03, abs=0.01)
+    two, four = (np.exp(-((bins - median) ** 2) / 2) for bins in (2, 4))
+    expected = [[0.8 * two, 0.3 * four, 0, 0], [0.8 * two, 0, 0, 0], [0.1 * two, 0.9 * four, 0, 0]]
+    expected.append([0, 0, 0.5, 0.6 * np.exp(-(2**2) / 2)])
+    np.testing.assert_allclose(local_offset_matching(appearance, a, b, (240, 240)), expected, atol=1e-5)
+
+
 def test_a_box_moves_what_is_in_it() -> None:
     grid = Grid(4, 4, stride=10.0, offset=5.0)
     flow = region_flow(

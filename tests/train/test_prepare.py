@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from dhpf.methods.initial_weights import _initialise_transform
+from dhpf.methods.initial_weights import _initialise_transform, principal_directions, unit_projection
 from dhpf.model.transform import Transform
 
 
@@ -38,6 +38,13 @@ def test_principal_channels_keep_the_largest_directions_and_both_signs(pixels):
     signs = np.sign((signed * projected).sum(0))
     ratio = (signed * signs * projected).sum() / (projected**2).sum()
     np.testing.assert_allclose(signed * signs, ratio * projected, atol=2e-3 * np.abs(signed).max())
+
+
+def test_principal_directions_by_hand() -> None:
+    features = torch.tensor([[0.0, 3.0], [0, -3], [1, 0], [-1, 0]])  # squared lengths 9, 9, 1, 1
+    first = principal_directions(features, 5)
+    torch.testing.assert_close(first.abs(), torch.tensor([[0.0, 1.0], [1, 0]]))
+    torch.testing.assert_close(unit_projection(features, 2), first / 5**0.5)
 
 
 def test_random_channels_are_normalised(pixels):

@@ -18,7 +18,7 @@ from dhpf.train.checkpoint import read_state
 from dhpf.train.config import Config
 from dhpf.train.loop import train
 
-from .conftest import Finished, environment
+from .conftest import Finished, MakeConfig, environment
 
 
 def write_recipe(config: Config, path: Path) -> Path:
@@ -80,6 +80,20 @@ def test_another_recipe_names_what_changed(finished: Finished, features):
         run=replace(finished.config.run, seed=5, save_every=7, cache_gb=1.0),
     )
     with pytest.raises(InputError, match=r"other settings \(loss\.mu, run\.seed\)"):
+        train(other, finished.out, resume=True, features=features)
+
+
+def test_more_epochs(small: MakeConfig, finished: Finished, features, tmp_path):
+    """At a constant rate a run that ended goes on, and ends as if it had been asked for that many at once."""
+    config = small(optimiser={"schedule": "constant"})
+    short = replace(config, run=replace(config.run, epochs=1))
+    assert config.run.epochs > 1
+    train(config, tmp_path / "at once", features=features)
+    train(short, tmp_path / "in turns", features=features)
+    train(config, tmp_path / "in turns", resume=True, features=features)
+    assert_same(tmp_path / "in turns", tmp_path / "at once")
+    other = replace(finished.config, run=replace(finished.config.run, epochs=7))
+    with pytest.raises(InputError, match=r"other settings \(run\.epochs\)"):
         train(other, finished.out, resume=True, features=features)
 
 

@@ -184,6 +184,16 @@ def test_images_of_each_category_are_held_out_of_spair(spair, seed):
     assert len(pairs(sources.train)) == 3 * 6  # all pairs of the four photos that are left
 
 
+def test_photos_that_are_held_out_but_not_validated_on_stay_unseen(spair):
+    """Whatever number of the held-out pairs is used, the same is trained on."""
+    every, one = (
+        opened(spair, train=("spair-71k/trn",), exclude=(), holdout_images=2, validation_pairs=count)
+        for count in (100, 1)
+    )
+    assert len(one.validation[0]) == 1 < len(every.validation[0])
+    assert one.training_images() == every.training_images()
+
+
 def test_a_photo_held_out_of_one_data_set_is_not_trained_on_in_another(root, spair, tmp_path):
     both = tmp_path / "both"
     both.mkdir()

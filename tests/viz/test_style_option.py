@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from dhpf.zoo import find_head
 from tests.conftest import texture
 from tests.test_cli import Command, refused, size_of
 
@@ -41,6 +42,12 @@ def test_styles(command: Command, folder: Path, style: str, given: str, width: i
     assert size_of("s.png")[0] == width
 
 
+def test_heat_of_nearest_neighbours(command: Command, folder: Path) -> None:
+    options = ["--size", "64", "--style", "heat", "--out", "s.png", "--points", "10,10"]
+    ran = command("match", "a.png", "b.png", *options, "--model", "nearest-resnet50")
+    assert (ran.code, ran.err) == (0, "")
+
+
 def test_styles_of_many_pairs(command: Command, folder: Path) -> None:
     assert command("match-many", ".", "--out", "m", "--size", "64", "--draw", "--style", "warp").code == 0
     assert size_of(next(map(str, Path("m").glob("*.png"))))[0] == 3 * 720 + 2 * 12
@@ -57,6 +64,8 @@ def test_styles_of_many_pairs(command: Command, folder: Path) -> None:
         ("--style flow --json m.json", "--style is how the picture is drawn: name it with --out"),
         ("--style heat", "give exactly one in points, not none"),
         ("--style heat --points points.json", "give exactly one in points, not 3"),
+        ("--style heat --model rtns-resnet50", "rtns-resnet50 keeps no scores of single matches for style"),
+        ("--style heat --model head.safetensors --points 3,4", "choose lines, points, truth, warp, flow"),
         ("--style truth --points points.json", "needs source points and where they belong"),
         ("--style truth --truth points.json", "needs source points and where they belong"),
         ("--points points.json --truth points.json", "style 'lines' shows no true locations"),
@@ -66,4 +75,5 @@ def test_styles_of_many_pairs(command: Command, folder: Path) -> None:
     ],
 )
 def test_what_does_not_go_together(command: Command, folder: Path, options: str, complaint: str) -> None:
+    Path("head.safetensors").write_bytes(find_head("cnngeo-resnet50").read_bytes())
     assert complaint in refused(command, folder, "match", "a.png", "b.png", *options.split())

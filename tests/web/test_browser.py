@@ -253,6 +253,23 @@ def test_views_models_and_downloads(desktop: Chrome, address: str, match: dhpf.M
     visit.no_complaints()
 
 
+def test_heat_maps_are_offered_for_models_that_keep_scores(desktop: Chrome, address: str) -> None:
+    visit = Visit(desktop, address)
+    visit.sample()
+    assert visit.message().startswith("Matched at 240 \u00d7 240 pixels.")
+    click(visit, 0.344, 0.36)
+    visit.wait_for_points(1)
+    visit.find("#views input[value=heat] + span").click()
+    visit.wait("document.querySelector('#heat').width === 61")
+    offered = "document.querySelector('#views input[value=heat]').checkVisibility()"
+    for model, keeps in (("cnngeo-resnet50", False), ("nearest-resnet50", True), ("scnet-resnet50", False)):
+        visit.script("document.querySelector('#model').value = arguments[0]", model)
+        visit.script("document.querySelector('#model').dispatchEvent(new Event('change'))")
+        visit.wait(f"{offered} === {str(keeps).lower()}")
+        assert visit.script("document.querySelector('input[name=view]:checked').value") == "lines"
+    visit.no_complaints()
+
+
 def test_keyboard_alone(desktop: Chrome, address: str, match: dhpf.Match) -> None:
     from selenium.webdriver import ActionChains, Keys
 
@@ -411,8 +428,12 @@ def test_matches_are_corrected_found_on_the_source_and_absent(
     from selenium.webdriver.support.ui import WebDriverWait
 
     def state() -> list[list[str]]:
-        rows = desktop.find_elements("css selector", "tbody tr")
-        return [[cell.text for cell in row.find_elements("css selector", "td")][:4] for row in rows]
+        """The first cells of all rows, at one moment: the table may be drawn anew at any."""
+        cells = "[...row.cells].slice(0, 4).map(cell => cell.innerText.trim())"
+        found: list[list[str]] = desktop.execute_script(
+            f"return [...document.querySelectorAll('tbody tr')].map(row => {cells})"
+        )
+        return found
 
     visit = Visit(desktop, address)
     visit.sample()
@@ -460,7 +481,7 @@ def test_matches_are_corrected_found_on_the_source_and_absent(
     desktop.refresh()
     visit.wait_for_message("Matched")
     visit.wait_for_points(2)
-    assert state() == shown
+    WebDriverWait(desktop, PATIENCE).until(lambda _: state() == shown)
     visit.no_complaints()
 
 

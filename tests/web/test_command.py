@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from dhpf.methods.nearest import Nearest
 from dhpf.web.models import Models
 from dhpf.web.review import Review
 from dhpf.web.server import hosts_for, listen
 from tests.conftest import Ran
 from tests.test_cold_start import imported
+from tests.test_own_backbone_and_method import TwoConvolutions
 from tests.web.review_files import write_review
 
 Command = Callable[..., Ran]
@@ -103,6 +105,20 @@ def test_others_are_let_in_only_with_a_warning(
     assert ("everyone who can reach this machine can use the page" in ran.err) == warned
 
 
+def test_a_size_that_was_rounded_is_noted(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each model when it is loaded: here the first, before anything is served."""
+
+    class Stopped:
+        def run(self, sockets: object) -> None:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("dhpf.matcher.load_method", lambda *_: Nearest(TwoConvolutions()))
+    monkeypatch.setattr("dhpf.web.connections.build_server", lambda app: Stopped())
+    ran = command("web", "--port", 0, "--size", "61x64")
+    assert (ran.code, ran.out.splitlines()[-1]) == (0, "stopped")
+    assert ran.err == "dhpf: note: input of 64x64, as this model takes multiples of 8\n"
+
+
 def test_names_by_which_the_page_may_be_called() -> None:
     alone, shared = hosts_for("127.0.0.1", ["Photos.example"]), hosts_for("0.0.0.0", [])
     assert alone.allow("photos.example:80") and alone.allow("localhost") and not alone.allow("10.0.0.1")
@@ -117,7 +133,7 @@ def test_help_does_not_wait_for_libraries() -> None:
 
 def test_models_on_offer() -> None:
     models = Models()
-    assert {"hpf-resnet50", "hpf-resnet50-searched", "resnet50-strong"} <= set(models.names)
+    assert {"hpf-resnet50", "hpf-resnet50-searched", "resnet50-strong-plus"} <= set(models.names)
     assert "hpf-resnet101" not in models.names  # its backbone would have to be downloaded
     named = Models(["heads/trained.safetensors", "hpf-resnet50-searched"])
     assert named.names[:2] == ("heads/trained.safetensors", "hpf-resnet50-searched")

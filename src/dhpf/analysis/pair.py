@@ -94,7 +94,7 @@ def study_pair(
         others = sorted(set(match.layers) ^ {layer})
         if others:
             found = using(matcher.method, others).match(a, b, matrix_bytes=matcher.matrix_bytes)
-            change = compare(match, replace(match, cells=found.flow), followed)
+            change = compare(match, replace(match, cells=matcher.calibrated(found.flow)), followed)
         probability = None if gates is None else float(gates[layer])
         effects.append(LayerEffect(layer, layer in match.layers, probability, change))
     return PairStudy(match, followed, tuple(effects))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from functools import cache
 from pathlib import Path
 
 import torch
+from PIL import Image
 
+from ..backbones.base import Features
 from ..files import make_folder, sha256, write_atomically
 from ..matcher import ImageFeatures, Matcher
 from ..train.sealed import as_features, as_tensors, seal, unseal
@@ -25,9 +28,16 @@ class FeatureStore:
         make_folder(folder)
 
     def get(self, view: View) -> ImageFeatures:
-        """The features of a view."""
+        """The features of a view; those of its mirror image come when they are needed."""
         matcher, image = self.matcher, crop(view)
-        known = sha256(view.path), view.region, matcher.fingerprint
+        mirrored = cache(lambda: self._features(view, image, True)) if matcher.flip == "auto" else None
+        features = self._features(view, image, False)
+        return ImageFeatures(image, features, matcher.fingerprint, str(matcher.device), mirrored)
+
+    def _features(self, view: View, image: Image.Image, mirrored: bool) -> Features:
+        """From the folder, or computed and kept there."""
+        matcher = self.matcher
+        known = sha256(view.path), view.region, mirrored, matcher.fingerprint
         key = hashlib.sha256(repr(known).encode()).hexdigest()[:32]
         path = self.folder / f"{key}.safetensors"
         found = unseal(path)
@@ -35,8 +45,7 @@ class FeatureStore:
             tensors = found[0]
         else:
             self.computed += 1
-            tensors = as_tensors(matcher.features(image, str(view.path)).features)
+            tensors = as_tensors(matcher.see(image, mirrored))
             write_atomically(path, seal(tensors, key), durable=False)
         features = as_features(tensors, matcher.method.backbone.grid(matcher.size))
-        restored = features.to(matcher.device, torch.float32)
-        return ImageFeatures(image, restored, matcher.fingerprint, str(matcher.device))
+        return features.to(matcher.device, torch.float32)

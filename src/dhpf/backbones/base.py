@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -94,10 +94,14 @@ class Features:
         return stretched._replace(stride=stretched.stride // self.grid.stride * self.grid.stride)
 
     def to(self, device: torch.device, dtype: torch.dtype | None = None) -> Features:
-        """The same blocks elsewhere, or in another precision."""
-        blocks = {layer: block.to(device, dtype) for layer, block in self.blocks.items()}
-        pooled = {layer: mean.to(device) for layer, mean in self.pooled.items()}
-        return Features(blocks, pooled, self.grid)
+        """The same elsewhere, or with blocks in another precision."""
+        return replace(
+            self,
+            blocks={layer: block.to(device, dtype) for layer, block in self.blocks.items()},
+            pooled={layer: mean.to(device) for layer, mean in self.pooled.items()},
+            foreground=None if self.foreground is None else self.foreground.to(device),
+            regions=None if self.regions is None else Regions(*(part.to(device) for part in self.regions)),
+        )
 
     @property
     def nbytes(self) -> int:

@@ -8,6 +8,7 @@ B batch  T tokens  C channels  h, w patches
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 import torch
@@ -21,6 +22,7 @@ PATCH = 14
 TRAINED = 37  # patches a side of the images that it was trained on
 WIDTHS = {"small": (384, 6, 12), "base": (768, 12, 12), "large": (1024, 16, 24)}  # channels, heads, blocks
 EPSILON = 1e-6
+PREFIX = re.compile("^dinov2(_with_registers)?[.]")
 HUGGING_FACE = {  # its names of parts, and the official ones
     "embeddings.cls_token": "cls_token",
     "embeddings.mask_token": "mask_token",
@@ -149,7 +151,10 @@ class ViT(Backbone):
         return {layer: found[layer] for layer in wanted}
 
     def _positions(self, rows: int, columns: int) -> Tensor:
-        """The patches' position embeddings, resized to the grid: (1, h*w, C)."""
+        """The patches' position embeddings, resized to the grid: (1, h*w, C).
+
+        To its size, as Hugging Face does; without registers, the official code scales by (n + 0.1) / 37.
+        """
         learned = self.pos_embed[:, 1:].mT.reshape(1, -1, TRAINED, TRAINED)
         # As trained: those with registers saw position embeddings that were smoothed before they shrank.
         resized = F.interpolate(learned, (rows, columns), mode="bicubic", antialias=self.registers > 0)
@@ -158,7 +163,10 @@ class ViT(Backbone):
     def renamed(self, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The weights under the official key names; Hugging Face has others, and three matrices for one."""
         renamed = {}
-        for key, value in state.items():
+        for name, value in state.items():
+            if name.startswith("classifier."):  # of a classification model, whose backbone has a prefix
+                continue
+            key = PREFIX.sub("", name)
             for theirs, ours in HUGGING_FACE.items():
                 key = key.replace(theirs, ours)
             renamed[key] = value

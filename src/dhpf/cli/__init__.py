@@ -107,7 +107,8 @@ def _run() -> int:
     except (MemoryError, RuntimeError, ImportError) as error:
         if not isinstance(error, MemoryError) and not NO_MEMORY.search(str(error)):
             raise
-        return _complain("out of memory; choose a smaller --size, --cache or number of --workers")
+        code = _complain("out of memory; choose a smaller --size, --cache or number of --workers")
+        raise SystemExit(code) from error
     return 0
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Optional
 import typer
 
 from ..errors import InputError
-from .evaluate import Workers
+from .evaluate import Split, Workers
 from .given import files_given
 from .match import Backbone, Device, Size, parse_size
 from .models import load_model
@@ -32,7 +32,7 @@ def analyse(
         Optional[str], typer.Option(help="Predict pf-pascal, pf-willow, caltech-101 or spair-71k first.")
     ] = None,
     root: Annotated[Optional[Path], typer.Option(metavar="DIR", help="The data set's folder.")] = None,
-    split: Annotated[str, typer.Option(help="trn, val or test; some data sets have test alone.")] = "test",
+    split: Split = None,
     timed_pairs: Annotated[
         Optional[int],
         typer.Option(metavar="N", min=1, help="Pairs on which the models are timed, at most; else 50."),

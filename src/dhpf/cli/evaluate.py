@@ -21,6 +21,7 @@ from ..evaluate.protocol import ALPHAS, DEFAULT_PRESET, DIRECTIONS, alpha_names,
 from ..files import check_outputs, write_atomically
 from .given import files_given
 from .match import Backbone, Device, Flip, Model, Size, parse_size
+from .models import load_model
 from .score import (
     Alpha,
     Changes,
@@ -38,9 +39,14 @@ if TYPE_CHECKING:
 
 MOST_SKIPS = 10  # shown one by one
 
-Dataset = Annotated[str, typer.Option(help="pf-pascal, pf-willow, caltech-101 or spair-71k.")]
+Dataset = Annotated[str, typer.Option(help="pf-pascal, pf-willow, caltech-101, spair-71k or coco.")]
 Root = Annotated[Path, typer.Option(metavar="DIR", help="The data set's folder.")]
-Split = Annotated[str, typer.Option(help="trn, val or test; some data sets have test alone.")]
+Split = Annotated[
+    Optional[str],
+    typer.Option(
+        help="trn, val or test, which is the default; of COCO files their own, by default the only."
+    ),
+]
 Limit = Annotated[
     Optional[int],
     typer.Option(
@@ -62,7 +68,7 @@ def predict(
     dataset: Dataset,
     root: Root,
     out: Annotated[Path, typer.Option(metavar="FILE.npz", help="The predictions file.")],
-    split: Split = "test",
+    split: Split = None,
     limit: Limit = None,
     model: Model = None,
     layout: Layout = None,
@@ -90,14 +96,12 @@ def predict(
     check_outputs((out,), chain(files_given(context, "out"), pairs.files()))
 
     from ..evaluate.predict import predict as predict_pairs
-    from ..matcher import load
-    from ..zoo import DEFAULT_MODEL
 
     done = predict_pairs(
-        load(DEFAULT_MODEL if model is None else model, sides, device, backbone, flip=flip),
+        load_model(model, sides, device, backbone, flip),
         pairs,
         out,
-        split=split if layout in (None, "large") else f"{split}, {layout} layout",
+        split=pairs.split if layout in (None, "large") else f"{pairs.split}, {layout} layout",
         direction=direction,
         limit=limit,
         workers=workers,
@@ -121,7 +125,7 @@ def evaluate(
         Optional[Path],
         typer.Option(metavar="FILE.npz", help="Keep the predictions; a run that was stopped goes on there."),
     ] = None,
-    split: Split = "test",
+    split: Split = None,
     limit: Limit = None,
     model: Model = None,
     layout: Layout = None,
@@ -181,7 +185,7 @@ def beam_search(
     context: typer.Context,
     dataset: Dataset,
     root: Root,
-    split: Split = "val",
+    split: Annotated[str, typer.Option(help="trn, val or test.")] = "val",
     exclude_pairs_of: Annotated[
         Optional[str],
         typer.Option(metavar="SPLIT", help="Leave out pairs that this split has too, in either order."),
@@ -216,11 +220,10 @@ def beam_search(
     others = _open(dataset, root, exclude_pairs_of, layout) if exclude_pairs_of else None
 
     from ..evaluate.layer_search import search_layers
-    from ..matcher import load
     from ..zoo import UNTRAINED
 
     found = search_layers(
-        load(UNTRAINED if model is None else model, sides, device, backbone),
+        load_model(UNTRAINED if model is None else model, sides, device, backbone),
         pairs,
         exclude=others,
         every=every,
@@ -246,16 +249,16 @@ def _show_step(step: Step) -> None:
         typer.echo(f"{pck:8.2f}  {layers}")
 
 
-def _files(dataset: str, root: Path, split: str, layout: str | None) -> Iterator[Path]:
+def _files(dataset: str, root: Path, split: str | None, layout: str | None) -> Iterator[Path]:
     """Those of a data set, which is opened when they are asked for."""
     yield from _open(dataset, root, split, layout).files()
 
 
-def _open(dataset: str, root: Path, split: str, layout: str | None) -> PairDataset:
+def _open(dataset: str, root: Path, split: str | None, layout: str | None) -> PairDataset:
     from ..data import SPair71k, open_dataset
 
     if layout is None:
         return open_dataset(dataset, root, split)
     if dataset != SPair71k.name:
         raise InputError(f"--layout {layout}: only spair-71k has layouts, {dataset} has none")
-    return SPair71k(root, split, layout)
+    return SPair71k(root, split or "test", layout)

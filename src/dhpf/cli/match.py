@@ -78,6 +78,17 @@ def parse_size(text: str) -> tuple[int, int]:
     return sides[0], sides[-1]
 
 
+def check_keeps_scores(model: str | None) -> None:
+    """Raise if a model has nothing to show in style "heat"."""
+    from ..viz.styles import STYLES
+    from ..zoo import DEFAULT_MODEL, method_of
+
+    name = DEFAULT_MODEL if model is None else model
+    if not method_of(name).keeps_scores:
+        others = ", ".join(style for style in STYLES if style != "heat")
+        raise InputError(f"{name} keeps no scores of single matches for style 'heat'; choose {others}")
+
+
 def match(
     context: typer.Context,
     source: Annotated[Optional[Path], typer.Argument(metavar="A", help="The source photo.")] = None,
@@ -152,6 +163,8 @@ def match(
     sides = None if size is None else parse_size(size)
     outputs = Outputs(out, json, flow, warp, STYLES[0] if style is None else style, csv, min_confidence)
     outputs.check(source, target, *files_given(context, "out", "json", "csv", "flow", "warp"))
+    if outputs.style == "heat":
+        check_keeps_scores(model)
     photo_a, photo_b = read_image(source), read_image(target)
     marked, names = read_photo_points(points, source) if points else (None, None)
     given = None if marked is None else check_points(marked, photo_a.size)

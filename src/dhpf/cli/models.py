@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ..zoo import Card
 
 COLUMNS = {"PF-PASCAL": "pf-pascal", "PF-WILLOW": "pf-willow", "SPair-71k": "spair-71k"}  # of the list
+FEWEST = 30  # pairs that make a figure
 Out = Annotated[Path, typer.Argument(metavar="OUT.safetensors", help="The head file to write.")]
 
 
@@ -25,10 +26,11 @@ def load_model(
 ) -> Matcher:
     """The matcher that the options of a command ask for, with a note where it takes another size."""
     from ..matcher import load
+    from ..processes import rank_and_world_size
     from ..zoo import DEFAULT_MODEL
 
     matcher = load(DEFAULT_MODEL if model is None else model, sides, device, backbone, flip=flip)
-    if sides not in (None, matcher.size):
+    if sides not in (None, matcher.size) and rank_and_world_size()[0] == 0:
         width, height = matcher.size
         multiple = matcher.method.backbone.multiple
         typer.echo(
@@ -67,7 +69,11 @@ def _list(cards: Mapping[str, Card]) -> None:
     width = max(map(len, cards)) + 1
     typer.echo(f"{'model':<{width}}  {'  '.join(COLUMNS)}  seconds    MB  what")
     for card in cards.values():
-        figures = [f"{_unseen(card, key):>{len(title)}}" for title, key in COLUMNS.items()]
+        found = {title: unseen(card.figures.get(key)) for title, key in COLUMNS.items()}
+        figures = [
+            f"{'' if clean is None else format(clean['pck']['0.1'], '.1f'):>{len(title)}}"
+            for title, clean in found.items()
+        ]
         cost = ("", "") if card.cost is None else (f"{card.cost.seconds:.2f}", str(card.cost.megabytes))
         name = f"{card.name}*" if card.name == DEFAULT_MODEL else card.name
         typer.echo(f"{name:<{width}}  {'  '.join(figures)}  {cost[0]:>7}  {cost[1]:>4}  {card.summary}")
@@ -78,11 +84,13 @@ def _list(cards: Mapping[str, Card]) -> None:
     )
 
 
-def _unseen(card: Card, key: str) -> str:
-    """PCK at 0.1 on pairs that share no image with training, where these are counted."""
-    figures = card.figures.get(key, {})
-    value = (figures.get("leak_free") or figures).get("pck", {}).get("0.1")
-    return "" if value is None else f"{value:.1f}"
+def unseen(figures: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """Of what was measured, the part of pairs that share no image with training.
+
+    None where the model does not name its images, so that nobody can tell, or where the pairs are too few.
+    """
+    clean = (figures or {}).get("leak_free")
+    return clean if clean and "pck" in clean and clean["pairs"] >= FEWEST else None
 
 
 def _described(card: Card) -> Iterator[tuple[str, str]]:
@@ -93,12 +101,16 @@ def _described(card: Card) -> Iterator[tuple[str, str]]:
     yield "what", card.summary
     yield "method", card.method
     if {"gating", "layers", "layer"} & {*card.config}:
-        yield "layers", _layers(card.config)
+        yield "layers", _layers(card.config, len(weights.build().channels))
     yield "input", "{} x {} pixels".format(*card.size)
     yield "backbone", f"{weights.name}: {weights.origin}; {weights.licence}; {where}"
     if card.training is not None:
         how = card.training
-        yield "trained", f"{how.data}; recipe {how.recipe}, commit {how.commit}, {how.hours:.1f} hours"
+        yield "trained", f"{how.data}; recipe {how.recipe}, commit {how.commit}, {_time(how.hours)}"
+        judged = {key.removeprefix("val "): value for key, value in how.held_out.items() if "/" in key}
+        if judged:
+            said = ", ".join(f"{name} {value:.1f}" for name, value in judged.items())
+            yield "held out", f"{said}; percent at 0.1, of the kept epoch's validation"
     if card.cost is not None:
         cost = card.cost
         times = f"{cost.seconds:.2f} seconds for two new photos, {cost.seconds_with_features:.2f} if known"
@@ -107,17 +119,25 @@ def _described(card: Card) -> Iterator[tuple[str, str]]:
         yield "measured", f"{what}: {'; '.join(_figures(figures))}"
 
 
-def _layers(config: Mapping[str, Any]) -> str:
-    named = config.get("layers") or [config.get("layer", "all")]
-    text = ", ".join(map(str, named))
+def _time(hours: float) -> str:
+    if hours >= 0.1:
+        return f"{hours:.1f} hours"
+    return f"{60 * hours:.1f} minutes" if hours >= 1 / 60 else "less than a minute"
+
+
+def _layers(config: Mapping[str, Any], count: int) -> str:
+    named = config.get("layers") or ([config["layer"]] if "layer" in config else [])
+    text = ", ".join(str(layer % count) for layer in named) or "all"  # -1 is the last
     if config.get("gating", "none") != "none":
         return "chosen for each pair" + (f" from {text}" if config.get("layers") else "")
     return f"{text}, for every pair"
 
 
 def _figures(figures: Mapping[str, Any]) -> Iterator[str]:
-    """PCK as a row of numbers, the rest by name."""
+    """PCK as a row of numbers, the rest by name; what a method does not have is left out."""
     for name, value in figures.items():
+        if value is None:
+            continue
         if name == "pck":
             yield f"{' / '.join(f'{pck:.1f}' for pck in value.values())} at {' / '.join(value)}"
         elif isinstance(value, Mapping):

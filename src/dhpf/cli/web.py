@@ -13,6 +13,7 @@ from ..errors import InputError
 from ..web.addresses import is_loopback
 from ..web.server import DEFAULT_HOST, DEFAULT_PORT, serve
 from .match import Backbone, Device, PhotoPoints, Size, parse_size
+from .models import load_model
 
 if TYPE_CHECKING:
     from ..web.review import Review
@@ -107,6 +108,7 @@ def web(
             backbone=backbone,
             allowed=allow_host or (),
             review=review,
+            loader=load_model,
             ready=ready,
         )
     typer.echo("stopped")

@@ -9,6 +9,7 @@ K keypoints of a category  n objects of a category
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -195,7 +196,14 @@ def _read_categories(content: Record, file: Path) -> dict[Id, Category]:
             continue  # of objects without keypoints
         if not isinstance(names, list) or len(names) > MOST_KEYPOINTS or not all(map(_is_name, names)):
             raise InputError(f"{place}: keypoints is not a list of names, at most {MOST_KEYPOINTS:,}")
-        categories[_id(record, "id", place)] = Category(_name(record, "name", place), tuple(names))
+        category = Category(_name(record, "name", place), tuple(names))
+        [(most, times)] = Counter(names).most_common(1)
+        if times > 1:
+            raise InputError(
+                f"{file}: the category {category.name[:SHOWN]!r} has {times} keypoints {most[:SHOWN]!r}; "
+                "each needs a name of its own"
+            )
+        categories[_id(record, "id", place)] = category
     if not categories:
         raise InputError(f"{file}: no category has names of keypoints; wanted COCO's format for keypoints")
     return categories

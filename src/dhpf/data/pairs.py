@@ -85,6 +85,11 @@ class Photo:
         points = mirror_points(self.points, width)
         return replace(self, points=points, box=box, polygon=polygon, names=names, mirrored=not self.mirrored)
 
+    def take(self, indices: NDArray[np.intp]) -> Photo:
+        """The same with some of the points."""
+        names = None if self.names is None else tuple(self.names[index] for index in indices)
+        return replace(self, points=self.points[indices], names=names)
+
 
 @dataclass(frozen=True, eq=False)
 class Pair:
@@ -100,6 +105,19 @@ class Pair:
     def mirror(self) -> Pair:
         """Both photos with left and right exchanged."""
         return replace(self, source=self.source.mirror(), target=self.target.mirror())
+
+    def mirror_target(self) -> Pair:
+        """The target alone mirrored, points paired anew by name: a left eye with what looks like one now.
+
+        As it is where points have no names, or none would be left.
+        """
+        target = self.target.mirror()
+        places = {name: place for place, name in enumerate(target.names or ())}
+        both = [(k, places[name]) for k, name in enumerate(self.source.names or ()) if name in places]
+        if not both:
+            return self
+        own, others = np.array(both).T
+        return replace(self, source=self.source.take(own), target=target.take(others))
 
     def swap(self) -> Pair:
         """The same pair in the other direction."""

@@ -138,7 +138,7 @@ def find_dataset(name: str) -> DatasetInfo:
     return DATASETS[name]
 
 
-def open_dataset(name: str, root: str | Path, split: str = "test") -> PairDataset:
+def open_dataset(name: str, root: str | Path, split: str | None = None) -> PairDataset:
     """Open one split of a data set.
 
     Parameters
@@ -149,9 +149,13 @@ def open_dataset(name: str, root: str | Path, split: str = "test") -> PairDatase
         The data set's folder.
     split
         ``trn``, ``val`` or ``test``; PF-WILLOW and Caltech-101 have ``test`` alone, COCO keypoints files
-        those of `splits_in`.
+        those of `splits_in`. By default ``test``, or the only one that a folder of one's own has.
     """
-    return find_dataset(name).loader(root, split)
+    info = find_dataset(name)
+    if split is None:
+        splits = splits_in(info, Path(root))
+        split = splits[0] if len(splits) == 1 else "test"
+    return info.loader(root, split)
 
 
 def lists_in(name: str, root: Path) -> Iterator[Path]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from ..model.geometric import lattice, match_strengths, offset_windows
+from ..model.geometric import lattice, maps_by_offset, match_strengths
 from .cnngeo import CNNGeo
 
 REACH = 10  # cells, along x and y: the longest offset
@@ -32,7 +32,7 @@ class AttentiveRegressor(nn.Module):
     def forward(self, maps: Tensor) -> Tensor:
         """(B, N, n, n) -> (B, outputs)."""
         size = maps.shape[2]
-        offsets = self.kernels(offset_windows(match_strengths(maps), REACH)).relu()  # (B, C, n, n)
+        offsets = self.kernels(maps_by_offset(match_strengths(maps), REACH)).relu()  # (B, C, n, n)
         where = lattice(size, size).to(maps).T.view(1, 2, size, size).expand(len(maps), -1, -1, -1)
         local = self.encode(torch.cat([offsets, where], dim=1))
         weights = self.attention(local).flatten(2).softmax(dim=2)  # (B, A, N)

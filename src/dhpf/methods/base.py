@@ -86,6 +86,7 @@ class Method(nn.Module):
     name: ClassVar[str]
     Config: ClassVar[type[Any]] = NoSettings  # its settings
     Objective: ClassVar[type[Any]] = NoSettings  # the settings of its losses
+    keeps_scores: ClassVar[bool] = True  # of single matches: false where there are none to show
     inits: ClassVar[tuple[str, ...]] = ("random",)  # ways to set initial weights, see `prepare`
 
     def __init__(self, backbone: Backbone, config: Any = None) -> None:

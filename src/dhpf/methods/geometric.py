@@ -38,6 +38,7 @@ class GeometricMethod(Method):
     """A method says where the cells of a lattice land."""
 
     Config = GeometricConfig
+    keeps_scores = False
     config: GeometricConfig
 
     def __init__(self, backbone: Backbone, config: GeometricConfig | None = None) -> None:

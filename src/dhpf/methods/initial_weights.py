@@ -62,10 +62,7 @@ def _initialise_transform(transform: nn.Module, pixels: Tensor, init: str) -> No
     weight = transform.get_parameter("0.weight")  # (C', C, 1, 1)
     pixels = pixels.to(weight)
     if init == "principal":
-        half = weight.shape[0] // 2
-        centred = pixels - pixels.mean(0)
-        _, directions = torch.linalg.eigh(centred.T @ centred)  # ascending
-        first = directions.T.flip(0)[:half]
+        first = principal_directions(pixels - pixels.mean(0), weight.shape[0] // 2)
         weight.copy_(torch.cat([first, -first])[:, :, None, None])
     reduced = pixels @ weight.flatten(1).T
     _set_statistics(transform.get_submodule("1"), reduced)
@@ -85,10 +82,20 @@ def initialise_perceptron(transform: Perceptron, pixels: Tensor, init: str, dept
     transform.out.weight.zero_()
     if init == "principal":
         standard = (pixels - transform.mean) / transform.deviation
-        _, directions = torch.linalg.eigh(standard.T @ standard)  # ascending
-        first = directions.T.flip(0)[: len(transform.linear.weight)]
-        length = (standard @ first.T).square().sum(1).mean().sqrt()
-        transform.linear.weight.zero_()[: len(first)] = first * (depth**0.5 / length)
+        first = unit_projection(standard, len(transform.linear.weight))
+        transform.linear.weight.zero_()[: len(first)] = first * depth**0.5
+
+
+def principal_directions(centred: Tensor, count: int) -> Tensor:
+    """Of features (n, C) with mean 0: the first ones, the largest ahead, (count or C, C)."""
+    directions: Tensor = torch.linalg.eigh(centred.T @ centred)[1]  # ascending
+    return directions.T.flip(0)[:count]
+
+
+def unit_projection(centred: Tensor, count: int) -> Tensor:
+    """Principal directions, scaled so that the mean squared length of projected features is 1."""
+    first = principal_directions(centred, count)
+    return first / (centred @ first.T).square().sum(1).mean().sqrt()
 
 
 def _set_statistics(norm: nn.Module, values: Tensor) -> None:

@@ -10,6 +10,7 @@ import torch
 from ..backbones.base import Backbone, Features
 from ..model.correlation import correlate
 from ..model.readout import NEAREST, argmax_flow
+from ..model.scores import CorrelationScores
 from .base import Matches, Method, check_layer
 
 
@@ -39,5 +40,7 @@ class Nearest(Method):
     def match(self, a: Features, b: Features, *, matrix_bytes: int | None = None) -> Matches:
         """Match two images."""
         blocks_a, blocks_b = ([side.blocks[layer].float() for layer in self.layers] for side in (a, b))
-        value, best = correlate(blocks_a, blocks_b, a.grid, b.grid, epsilon=0.0).dense().max(1)
-        return Matches(argmax_flow(best, value, a.grid, b.grid, reach=NEAREST))
+        correlation = correlate(blocks_a, blocks_b, a.grid, b.grid, epsilon=0.0)
+        value, best = correlation.dense().max(1)
+        flow = argmax_flow(best, value, a.grid, b.grid, reach=NEAREST)
+        return Matches(flow, scores=CorrelationScores(correlation))

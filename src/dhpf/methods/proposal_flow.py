@@ -26,6 +26,7 @@ class ProposalFlow(Method):
     """Boxes by selective search, matched by their edges."""
 
     name = "proposal_flow"
+    keeps_scores = False
 
     @torch.no_grad()
     def features(self, image: Tensor) -> Features:

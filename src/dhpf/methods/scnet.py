@@ -23,7 +23,8 @@ from ..errors import InputError
 from ..grid import Size
 from ..model.proposals import grid_boxes, hough_votes, offsets, pool_boxes, region_flow
 from ..model.transform import Temperature
-from .base import Batch, Matches, Method, NoSettings
+from .base import Batch, Matches, Method, NoSettings, check_layer
+from .initial_weights import unit_projection
 
 SIDES = (0.15, 0.25, 0.4)  # of the boxes, as fractions of the image's
 STEP = 0.25  # between two boxes, as a fraction of theirs
@@ -49,34 +50,31 @@ class SCNet(Method):
 
     name = "scnet"
     Config = SCNetConfig
+    keeps_scores = False
     inits = ("principal",)
     config: SCNetConfig
 
     def __init__(self, backbone: Backbone, config: SCNetConfig | None = None) -> None:
         super().__init__(backbone, config)
-        count = len(backbone.channels)
-        if not -count <= self.config.layer < count:
-            raise InputError(f"layer = {self.config.layer}; wanted: from {-count} to {count - 1}")
-        self.embedding = nn.Linear(backbone.channels[self.layers[0]], self.config.channels)
+        self.layer = check_layer(backbone, self.config.layer)
+        self.embedding = nn.Linear(backbone.channels[self.layer], self.config.channels)
         self.temperature = Temperature(TEMPERATURE)
 
     @property
     def layers(self) -> Sequence[int]:
         """The one."""
-        return (self.config.layer % len(self.backbone.channels),)
+        return (self.layer,)
 
     @torch.no_grad()
     def prepare(
         self, samples: Sequence[Features], generator: torch.Generator, init: str = "principal"
     ) -> None:
         """Begin with the principal directions of the layer's features."""
-        cells = torch.cat([one.blocks[self.layers[0]].flatten(0, 1) for one in samples])
+        cells = torch.cat([one.blocks[self.layer].flatten(0, 1) for one in samples])
         cells = cells.to(self.embedding.weight)
         mean = cells.mean(0)
-        _, directions = torch.linalg.eigh((cells - mean).T @ (cells - mean))  # ascending
-        first = directions.T.flip(0)[: self.config.channels]
-        length = ((cells - mean) @ first.T).square().sum(1).mean().sqrt()
-        self.embedding.weight.zero_()[: len(first)] = first / length
+        first = unit_projection(cells - mean, self.config.channels)
+        self.embedding.weight.zero_()[: len(first)] = first
         self.embedding.bias.copy_(-self.embedding.weight @ mean)
 
     @torch.no_grad()
@@ -102,7 +100,7 @@ class SCNet(Method):
 
     def regions(self, features: Features) -> Regions:
         """The boxes of an image with their descriptors."""
-        block = self.embedding(features.blocks[self.layers[0]].to(self.embedding.weight))  # (h, w, C')
+        block = self.embedding(features.blocks[self.layer].to(self.embedding.weight))  # (h, w, C')
         boxes = grid_boxes(_size(features), SIDES, STEP).to(block)
         pooled = pool_boxes(block, features.grid.with_shape(*block.shape[:2]), boxes, BINS)
         return Regions(boxes, F.normalize(pooled.flatten(1), dim=1))
@@ -128,7 +126,8 @@ class SCNet(Method):
                 self.similar(a.descriptors[chosen], b.descriptors) + self.prior(a, b, _size(source))[chosen]
             )
             terms.append(F.cross_entropy(scores, around(truth, b.boxes).flatten()))
-        return {"match": torch.stack(terms).mean()}
+        # Processes are averaged, and may have different numbers of pairs.
+        return {"match": torch.stack(terms).sum() * (batch.world_size / batch.total)}
 
 
 def around(points: Tensor, boxes: Tensor) -> Tensor:

@@ -124,7 +124,7 @@ def match_strengths(maps: Tensor) -> Tensor:
     return positive / positive.square().sum((2, 3), keepdim=True).sqrt().clamp_min(1e-6)
 
 
-def offset_windows(maps: Tensor, reach: int) -> Tensor:
+def maps_by_offset(maps: Tensor, reach: int) -> Tensor:
     """The maps about each source cell's own location, 0 outside the target: (B, (2 reach + 1)^2, n, n), a
     channel for each offset."""
     size = maps.shape[2]

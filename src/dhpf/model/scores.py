@@ -77,6 +77,29 @@ class Probabilities:
 
 
 @dataclass(frozen=True, eq=False)
+class CorrelationScores:
+    """The rows of p(m_a) = ReLU(cosine)^2 as they are: for methods without votes and filter."""
+
+    correlation: Correlation
+
+    @property
+    def grid(self) -> Grid:
+        """The target's."""
+        return self.correlation.grid_b
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held."""
+        return sum(tensor.numel() * tensor.element_size() for tensor in self.correlation.tensors)
+
+    @torch.no_grad()
+    def of_cells(self, cells: Tensor) -> Tensor:
+        """How similar each target cell is to some source cells (K,) on average: (H', W') in [0, 1]."""
+        rows = self.correlation.rows(cells.to(self.correlation.norm_a.device))
+        return rows.mean(0).clamp_max(1).view(self.grid.shape)  # rounding may lift a cosine above 1
+
+
+@dataclass(frozen=True, eq=False)
 class MatchScores:
     """The rows of the filtered confidence C, computed when asked for."""
 

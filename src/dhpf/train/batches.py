@@ -102,8 +102,11 @@ class Batches:
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[tuple[Position, Batch]]:
         """Batches from step ``start`` on."""
+        augment = self.augment
         pairs = [
-            Augmented(source, self.plan.seed + number, epoch, self.augment.mirror, self.augment.swap)
+            Augmented(
+                source, self.plan.seed + number, epoch, augment.mirror, augment.swap, augment.mirror_target
+            )
             for number, source in enumerate(self.sources)
         ]
         with ThreadPoolExecutor(1) as ahead:

@@ -18,7 +18,7 @@ from .sealed import seal, unseal
 
 FORMAT = "dhpf-training-2"
 STATE, BEST, LAST = "state.safetensors", "best.safetensors", "last.safetensors"
-FREE_TO_CHANGE = {"about", "data.root", "run.cache_gb", "run.device", "run.save_every"}
+FREE_TO_CHANGE = {"name", "about", "data.root", "run.cache_gb", "run.device", "run.save_every"}
 
 
 @dataclass
@@ -61,7 +61,8 @@ def load_state(
     """Resume from the file; it must be of the same recipe."""
     about, tensors = read_state(folder)
     now = json.loads(json.dumps(asdict(config)))
-    changed = [key for key in differences(about["config"], now) if key not in FREE_TO_CHANGE]
+    free = FREE_TO_CHANGE | ({"run.epochs"} if config.optimiser.schedule == "constant" else set())
+    changed = [key for key in differences(about["config"], now) if key not in free]
     if changed:
         raise InputError(
             f"{folder} holds a run with other settings ({', '.join(changed)}); "

@@ -51,6 +51,7 @@ class AugmentConfig:
 
     mirror: float = 0.5  # probability
     swap: float = 0.5
+    mirror_target: float = 0.0  # the target alone, where names of points tell left from right
     augmentations: int = 1  # different crops and colours of each image; 1: the image as it is
     crop: float = 0.0  # largest fraction of a side that is cut off
     colour: float = 0.0  # largest change of brightness, contrast and saturation, on a logarithmic scale
@@ -106,6 +107,7 @@ RANGES = {  # lowest and highest value
     "data.validation_pairs": (1, MANY),
     "data.pseudo_distance": (0, 1),
     "augment.mirror": (0, 1),
+    "augment.mirror_target": (0, 1),
     "augment.swap": (0, 1),
     "augment.augmentations": (1, 64),
     "augment.crop": (0, 0.7),

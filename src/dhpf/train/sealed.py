@@ -12,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from ..backbones.base import Features
+from ..backbones.base import Features, Regions
 from ..grid import Grid
 
 LARGEST = torch.finfo(torch.float16).max
@@ -56,11 +56,17 @@ def as_tensors(features: Features) -> dict[str, Tensor]:
     """Features as such a file holds them: on the CPU, blocks in float16."""
     blocks = {f"block.{n}": b.clamp(-LARGEST, LARGEST).half() for n, b in features.blocks.items()}
     pooled = {f"pooled.{n}": p for n, p in features.pooled.items()}
-    return {name: tensor.cpu().contiguous() for name, tensor in (blocks | pooled).items()}
+    others: dict[str, Tensor] = {} if features.regions is None else features.regions._asdict()
+    if features.foreground is not None:
+        others["foreground"] = features.foreground
+    if features.transformed:
+        others["transformed"] = torch.tensor(True)  # that it is there says it
+    return {name: tensor.cpu().contiguous() for name, tensor in (blocks | pooled | others).items()}
 
 
 def as_features(tensors: dict[str, Tensor], grid: Grid) -> Features:
     """The features of :func:`as_tensors`, in the order of their layers."""
     layers = sorted(int(name.removeprefix("block.")) for name in tensors if name.startswith("block."))
     blocks, pooled = ({n: tensors[f"{kind}.{n}"] for n in layers} for kind in ("block", "pooled"))
-    return Features(blocks, pooled, grid)
+    regions = Regions(tensors["boxes"], tensors["descriptors"]) if "boxes" in tensors else None
+    return Features(blocks, pooled, grid, tensors.get("foreground"), "transformed" in tensors, regions)

@@ -105,7 +105,7 @@ def open_sources(config: DataConfig, seed: int, needs_points: bool, needs_masks:
                 f"data.holdout: {name} has no keypoints to validate on; "
                 "set data.holdout=0 and name a split that has them in data.validate"
             )
-        held_out.append(judged.take(spaced(range(len(judged)), config.validation_pairs)))
+        held_out.append(judged)
     unseen = frozenset().union(*names.of_all(held_out))
     for name, part in train.items():
         train[name] = part.take(k for k, e in enumerate(part.entries) if not names.of(e) & unseen)
@@ -118,8 +118,10 @@ def open_sources(config: DataConfig, seed: int, needs_points: bool, needs_masks:
         judged = _distinct(datasets[name], names, excluded).with_points()
         if not len(judged):
             raise InputError(f"data.validate: {name} has no pair with keypoints that is not in data.exclude")
-        held_out.append(judged.take(spaced(range(len(judged)), config.validation_pairs)))
-    held_out = [part for part in held_out if len(part)]
+        held_out.append(judged)
+    held_out = [
+        part.take(spaced(range(len(part)), config.validation_pairs)) for part in held_out if len(part)
+    ]
     if not held_out:
         raise InputError("no pair to validate on: raise data.holdout, or name a data set in data.validate")
     _tell_apart(held_out)

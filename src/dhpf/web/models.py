@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +21,16 @@ class Models:
         size: tuple[int, int] | int | None = None,
         device: str = "cpu",
         backbone: Path | None = None,
+        loader: Callable[..., Matcher] = load,
     ) -> None:
-        """``backbone`` is a local file with the weights of the named models; the others have theirs."""
+        """``backbone`` is a local file with the weights of the named models; the others have theirs.
+
+        ``loader`` loads them, called as :func:`dhpf.load` is.
+        """
         bundled = [card.name for card in models().values() if BACKBONES[card.backbone].bundled]
         self.names = tuple(dict.fromkeys((*named, *bundled)))
         self.default = named[0] if named else DEFAULT_MODEL
-        self._size, self._device = size, device
+        self._size, self._device, self._load = size, device, loader
         self._backbones = dict.fromkeys(named, backbone)
         self._loaded: dict[str, Matcher] = {}
 
@@ -39,7 +43,7 @@ class Models:
     def matcher(self, name: str) -> Matcher:
         """Load a model, or return it as loaded before. Only one thread at a time may call this."""
         if name not in self._loaded:
-            self._loaded[name] = load(name, self._size, self._device, self._backbones.get(name))
+            self._loaded[name] = self._load(name, self._size, self._device, self._backbones.get(name))
         return self._loaded[name]
 
     def described(self) -> list[dict[str, Any]]:

@@ -199,7 +199,7 @@ class Page:
     async def heat(self, request: Request) -> Response:
         """One point of the source photo -> how well each cell of the target fits it, and where these lie."""
         content = await read_json(request, self.limits)
-        match = self._result(request).match
+        match = self._result(request).match_for("heat")
         points = points_in(content, match.source.size, self.limits)
         if len(points) != 1:
             raise InputError(f"a heat map is of one point; {len(points)} were given")
@@ -218,7 +218,7 @@ class Page:
         content = await read_json(request, self.limits)
         if (style := str(content.get("view"))) not in VIEWS:
             raise unknown("view", style[:80], VIEWS)
-        size = self._result(request).match.source.size
+        size = self._result(request).match_for(style).source.size
         points = points_in(content, size, self.limits) if VIEWS[style] else None
         count = 0 if points is None else len(points)
         names, matches = names_in(content, count), matches_in(content, count)

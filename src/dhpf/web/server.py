@@ -14,6 +14,7 @@ from ..errors import InputError
 from .addresses import is_loopback
 
 if TYPE_CHECKING:
+    from ..matcher import Matcher
     from .guard import Hosts
     from .review import Review
 
@@ -30,6 +31,7 @@ def serve(
     backbone: Path | None = None,
     allowed: Sequence[str] = (),
     review: Callable[[], Review] | None = None,
+    loader: Callable[..., Matcher] | None = None,
     ready: Callable[[str], None] = print,
 ) -> None:
     """Serve the page until it is interrupted or terminated, which both raise ``KeyboardInterrupt``.
@@ -46,6 +48,8 @@ def serve(
         More names by which the page may be called, such as that of a proxy.
     review
         Opens annotations that are to be reviewed; the address is then that of their page.
+    loader
+        What loads a model, called as :func:`dhpf.load`, which it is by default.
     ready
         Called with the page's address, once it can be opened.
     """
@@ -57,10 +61,11 @@ def serve(
             raise
         raise InputError(f"the page needs {error.name}: pip install 'dhpf[web]'") from None
     with listen(host, port) as listener:  # before the models, which take a while
+        from ..matcher import load
         from .models import Models
 
         reviewed = None if review is None else review()
-        offered = Models(models, size, device, backbone)
+        offered = Models(models, size, device, backbone, loader or load)
         for name in models or (offered.default,):
             offered.matcher(name)  # an unknown name or a bad file shows now, not in the browser
         bound = listener.getsockname()[1]

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 from PIL import Image, ImageOps
 from starlette.exceptions import HTTPException
 
+from ..errors import InputError
 from ..match import Match
 from .limits import Limits
 
@@ -91,8 +92,20 @@ class Result:
     def described(self) -> dict[str, Any]:
         """For the page."""
         known = self.match.to_dict([])
-        shown = {key: known[key] for key in ("model", "layers", "layer_probability")}
-        return {"match": self.id, "layer_count": self.layer_count, **shown}
+        told = ("model", "input_size", "layers", "layer_probability")
+        shown = {key: known[key] for key in known if key in told}
+        return {"match": self.id, "layer_count": self.layer_count, "has_heat": self.has_heat, **shown}
+
+    @property
+    def has_heat(self) -> bool:
+        """Whether the model keeps scores of single matches."""
+        return self.match.match_scores is not None
+
+    def match_for(self, view: str) -> Match:
+        """The match, if there is anything to show in a view."""
+        if view == "heat" and not self.has_heat:
+            raise InputError(f"{self.match.model} keeps no scores for a heat map; choose another view")
+        return self.match
 
 
 @dataclass(eq=False)

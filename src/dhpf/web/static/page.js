@@ -12,7 +12,7 @@ const MOVES = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowD
 let setup = { models: [], limits: { upload_bytes: Infinity, points: Infinity } };
 const state = {
   photos: {}, // of each side {id, name, width, height}
-  match: null, // {match: its id, model, layers, layer_probability, layer_count}
+  match: null, // {match: its id, model, input_size, layer_count, has_heat; layers, layer_probability where the method has them}
   points: [], // on the source
   known: [], // what the person said of each: {name}, and {target, confidence} of a match that was not found but given
   least: 0, // matches of lower confidence are absent
@@ -79,7 +79,9 @@ async function matchPhotos() {
 async function useMatch(match) {
   state.match = match;
   showLayers(match, setup.models.find(({ name }) => name === match.model).label);
-  say("Matched. Click a point on the source photo, or let some be suggested.");
+  $("#views input[value=heat]").parentElement.hidden = !match.has_heat;
+  if (view() === "heat" && !match.has_heat) $("#views input[value=lines]").checked = true;
+  say(`Matched at ${match.input_size.join(" × ")} pixels. Click a point on the source photo, or let some be suggested.`);
   await update();
 }
 
