@@ -1,6 +1,7 @@
 """Draw the charts of the documentation from the records of the benchmarks: ``python docs/tools/charts.py``.
 
 ``reliability.png``: what a confidence of the default model is worth (``benchmarks.held_out``).
+``layer_rates.png``: accuracy against time by the rate of layers (``benchmarks.ablation``).
 ``references.png``: the accuracy of label transfer by the number of references (``benchmarks.annotate``).
 It needs matplotlib.
 """
@@ -24,6 +25,7 @@ def main() -> None:
     """Draw all."""
     save(reliability(record(f"held_out_{DEFAULT_MODEL}")["reliability"]), "reliability")
     save(references(record("annotate_accuracy")), "references")
+    save(layer_rates(record("ablation")), "layer_rates")
 
 
 def record(name: str) -> Any:
@@ -84,6 +86,31 @@ def references(found: Any) -> Figure:
     axes.set_xticks(places, counts)
     axes.set_ylim(bottom=0)
     axes.legend(frameon=False, fontsize=8, ncols=2)
+    return figure
+
+
+def layer_rates(rows: Any) -> Figure:
+    """PCK over the time for a pair, by the rate of layers: the paper's Figure 3a."""
+    figure, axes = chart(
+        xlabel="milliseconds for two new photos, ResNet-50, two cores",
+        ylabel="PCK, percent",
+        title="PF-PASCAL test pairs, by the rate of layers",
+    )
+    names = {"mu-0.3": "mu = 0.3", "mu-0.4": "mu = 0.4", "mu-0.5": "mu = 0.5", "all-layers": "all layers"}
+    shown = sorted(
+        ((rows[name], text) for name, text in names.items()), key=lambda one: one[0]["milliseconds"]
+    )
+    times = [row["milliseconds"] for row, _ in shown]
+    for alpha, style in (("0.1", "-"), ("0.05", "--")):
+        values = [row["pck"][alpha] for row, _ in shown]
+        axes.plot(times, values, style, marker="o", color=BLUE, label=f"at {alpha}")
+        for time, value, (row, text) in zip(times, values, shown, strict=True):
+            label = f"{text}\n{row['layers']:.1f} layers"
+            axes.annotate(
+                label, (time, value), xytext=(0, -22), textcoords="offset points", fontsize=7, ha="center"
+            )
+    axes.margins(0.2)
+    axes.legend(frameon=False, fontsize=8, loc="center left")
     return figure
 
 
