@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from dhpf import InputError
+from dhpf.processes import leave
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
@@ -27,19 +28,20 @@ def run(main: Callable[[], None]) -> None:
         main()
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
+        leave(2)
+    leave()
 
 
 def commit() -> str:
-    """The commit that is measured; '+' if the working tree differs from it in more than what is measured:
-    files of results and the models' cards."""
+    """The commit that is measured; '+' if the working tree differs from it in more than what is written down
+    of it: files of results, the models' cards, the documentation."""
 
     def git(*words: str) -> str:
         done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
         return done.stdout.strip()
 
-    measured = re.compile(r"benchmarks/results/|assets/models/[\w.-]+\.json$")
-    changed = [line for line in git("status", "--porcelain").splitlines() if not measured.search(line)]
+    written = re.compile(r"benchmarks/results/|assets/models/[\w.-]+\.json$|docs/|\.md$")
+    changed = [line for line in git("status", "--porcelain").splitlines() if not written.search(line)]
     return git("rev-parse", "--short", "HEAD") + ("+" if changed else "")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 
@@ -10,13 +9,12 @@ def main() -> None:
     """Run a command. Ctrl-C may come at any time, while libraries are imported too."""
     try:
         from .cli import main as run
+        from .processes import leave
 
-        run()
-    except SystemExit as ended:
-        if not isinstance(ended.__cause__, Exception):
-            raise
-        sys.stderr.flush()
-        os._exit(2)  # out of memory: libraries may crash while they are unloaded
+        try:
+            run()
+        except SystemExit as ended:
+            leave(ended.code, at_once=isinstance(ended.__cause__, Exception))  # out of memory
     except KeyboardInterrupt:
         print("dhpf: error: interrupted", file=sys.stderr)
         sys.exit(130)

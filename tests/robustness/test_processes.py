@@ -109,3 +109,17 @@ def test_little_memory_from_the_beginning(tmp_path: Path) -> None:
     ended = run(tmp_path, "match --sample cats", LITTLE_MEMORY, OMP_NUM_THREADS="1")
     refused(Ran(ended.returncode, ended.stdout, ended.stderr), "memory")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("line", "code"), [("models", 0), ("models nobody", 2)])
+@pytest.mark.parametrize("torchrun", [False, True])
+def test_under_torchrun_nothing_runs_after_the_end(
+    tmp_path: Path, line: str, code: int, torchrun: bool
+) -> None:
+    """There a thread of the process group could abort the process while Python is taken down."""
+    before = "import atexit; atexit.register(print, 'taken down')"
+    ran = run(tmp_path, line, before, **({"TORCHELASTIC_RUN_ID": "one"} if torchrun else {}))
+    assert ran.returncode == code
+    assert ("taken down" in ran.stdout) is not torchrun
+    assert ("dinov2-small" in ran.stdout) == (code == 0)  # what was printed is all there
+    assert ran.stderr.count("\n") == (code == 2)

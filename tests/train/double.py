@@ -13,6 +13,7 @@ import torch
 
 from dhpf.backbones.base import Features
 from dhpf.data.pairs import Photo
+from dhpf.processes import leave
 from dhpf.train import loop
 from dhpf.train.augmentation import Augmentation
 from dhpf.train.features import FeatureStore
@@ -33,6 +34,7 @@ def main() -> None:
     torch.set_default_dtype(torch.float64)
     loop.FeatureStore = DoubleStore  # type: ignore[misc]
     loop.train(read_recipe(recipe), out, features=features)
+    leave()
 
 
 if __name__ == "__main__":
