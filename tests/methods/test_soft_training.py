@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -145,6 +146,21 @@ def test_features_are_transformed_once_and_match_the_same() -> None:
     found, expected = method.match(ready, pair.target), method.match(pair.source, pair.target)
     assert found.layers == expected.layers
     np.testing.assert_array_equal(found.flow.displacement, expected.flow.displacement)
+
+
+def test_a_scaled_temperature_is_that_of_matching_alone() -> None:
+    """Half the scale matches as half the temperature; what is learned does not depend on it."""
+    pair, halved, scaled = one_pair(), learner(), learner()
+    with torch.no_grad():
+        halved.temperature.log -= math.log(2)
+    scaled.config = replace(scaled.config, temperature_scale=0.5)
+    found, expected, plain = (
+        one.eval().match(pair.source, pair.target) for one in (scaled, halved, learner())
+    )
+    np.testing.assert_allclose(found.flow.displacement, expected.flow.displacement, rtol=1e-5, atol=1e-4)
+    assert found.flow.confidence.mean() > plain.flow.confidence.mean()  # sharper
+    losses = [float(one.losses(batch(pair), OBJECTIVE)["match"].detach()) for one in (scaled, learner())]
+    assert losses[0] == losses[1]
 
 
 def test_an_image_of_several_pairs_is_transformed_once() -> None:

@@ -36,6 +36,7 @@ class DHPFConfig(MatchingConfig):
     readout: str = READOUTS[0]  # the best target cell, or the mean of a distribution over them
     vote_power: float = 0.5  # of soft-argmax: how much the votes count
     sigma: float = 2.0  # of soft-argmax: of its kernel, in cells of the target
+    temperature_scale: float = 1.0  # of soft-argmax: noise in training makes the temperature too high
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -49,7 +50,8 @@ class DHPFConfig(MatchingConfig):
             raise InputError(f"readout = {self.readout!r}; wanted: {' or '.join(READOUTS)}")
         if self.soft and self.revote:
             raise InputError("revote = true is of readout = argmax only")
-        limits = {"perceptron": (0, 4096), "vote_power": (0, 4), "sigma": (0.1, 100)}
+        limits = {"perceptron": (0.0, 4096.0), "vote_power": (0.0, 4.0)}
+        limits |= {"sigma": (0.1, 100.0), "temperature_scale": (0.01, 100.0)}
         for key, (low, high) in limits.items():
             if not low <= getattr(self, key) <= high:
                 raise InputError(f"{key} = {getattr(self, key):g}; wanted from {low:g} to {high:g}")
@@ -181,7 +183,8 @@ class DHPF(Method):
     def soft_matching(self) -> SoftMatching:
         """How distributions are made and read."""
         power = 0.0 if self.config.hough == "none" else self.config.vote_power
-        return SoftMatching(float(self.temperature()), power, self.config.sigma)
+        temperature = float(self.temperature()) * self.config.temperature_scale
+        return SoftMatching(temperature, power, self.config.sigma)
 
     def _block(self, features: Features, place: int, like: Tensor) -> Tensor:
         block = features.blocks[self.layers[place]].to(like)
