@@ -34,6 +34,13 @@ def test_the_commit_is_that_of_the_package_and_marks_changes(
     assert provenance.code_version() == commit
     (tmp_path / "notes.txt").write_text("not of the package")
     assert provenance.code_version() == commit
+    card = package / "assets" / "models" / "birds.json"
+    card.parent.mkdir(parents=True)
+    card.write_text("{}")
+    assert provenance.code_version() == commit  # what a model reaches is no code; its weights are
+    card.with_suffix(".safetensors").write_text("")
+    assert provenance.code_version() == f"{commit}+"
+    card.with_suffix(".safetensors").unlink()
     (package / "new.py").write_text("")
     assert provenance.code_version() == f"{commit}+"
     installed = tmp_path / ".venv" / "dhpf"
