@@ -16,7 +16,6 @@ from dhpf.data.pairs import Pair, Photo
 from dhpf.train.augmentation import Augmentation
 from dhpf.train.batches import Batches, EpochPlan, Position, own_share
 from dhpf.train.config import AugmentConfig
-from dhpf.train.groups import ImageGroups
 
 
 class Seen(NamedTuple):
@@ -124,27 +123,6 @@ def test_points_that_are_cut_off_are_left_out_of_both_photos():
         for points in (pair.source_points, pair.target_points):
             assert (points >= -0.5).all() and (points < 63.5).all()
     assert counts == {1, 2}
-
-
-def test_an_image_is_the_same_in_all_pairs_of_a_group():
-    """All six pairs among four images: four different features in a step, mirrored together, others later."""
-    points = np.array([(40.0, 30.0)])
-    photos = [Photo(Path(f"{n}.png"), (80, 60), points) for n in range(4)]
-    pairs = [Pair(f"{a}{b}", 0, "0", photos[a], photos[b]) for a in range(4) for b in range(a)]
-    groups = ImageGroups([(pair.source.path, pair.target.path) for pair in pairs], 4)
-    plan = EpochPlan([6], 6, 0, seed=0, groups=[groups])
-    augment = AugmentConfig(mirror=0.5, augmentations=3, crop=0.2)
-    batches = Batches([pairs], plan, FakeStore(), augment, negatives=False)  # type: ignore[arg-type]
-    found = []
-    for epoch in range(12):
-        ((_, batch),) = batches.epoch(epoch)
-        features = {side for pair in batch.pairs for side in (pair.source, pair.target)}
-        assert len(batch.pairs) == 6
-        assert len(features) == 4
-        assert len({one.mirrored for one in features}) == 1
-        found += features
-    assert {one.mirrored for one in found} == {False, True}
-    assert len({one.augmentation for one in found if one.name == "0.png" and not one.mirrored}) == 3
 
 
 def test_negatives_show_another_category():

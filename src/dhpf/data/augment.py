@@ -10,9 +10,8 @@ from .pairs import Pair, PairDataset
 class Augmented:
     """Training pairs, some of them mirrored, some in the other direction.
 
-    What happens to a pair depends on the seed, the epoch and its position (or the lot that it shares with
-    others) alone, so it is the same for any number of loader workers, and after a restart. Make a new one for
-    each epoch: it costs nothing.
+    What happens to a pair depends on the seed, the epoch and its position alone, so it is the same for any
+    number of loader workers, and after a restart. Make a new one for each epoch: it costs nothing.
 
     Mirroring moves points, boxes, outlines and masks with the image. Both images of a pair are mirrored
     together, so that matching points still match. The target alone is mirrored only where points have names,
@@ -44,12 +43,8 @@ class Augmented:
         return len(self.pairs)
 
     def __getitem__(self, index: int) -> Pair:
-        return self.drawn(index, index)
-
-    def drawn(self, index: int, lot: int) -> Pair:
-        """A pair to which the same happens as to all others of this lot."""
         pair = self.pairs[index]
-        mirror, swap, target = np.random.default_rng((self.seed, self.epoch, lot)).random(3)
+        mirror, swap, target = np.random.default_rng((self.seed, self.epoch, index)).random(3)
         if mirror < self.mirror:
             pair = pair.mirror()
         if target < self.mirror_target:

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import NamedTuple
-from zlib import crc32
 
 import numpy as np
 import torch
@@ -122,21 +121,22 @@ class Batches:
 
     def _read(self, sources: Sequence[Augmented], position: Position) -> tuple[Position, Batch]:
         """This process's pairs of a batch; with negatives, as many of different categories after them."""
-        grouped = self.plan.groups is not None  # then images are shared by pairs, and mirrored alike in all
-        pairs = [
-            sources[source].drawn(index, position.step if grouped else index)
-            for source, index in position.indices
-        ]
+        pairs = [sources[source][index] for source, index in position.indices]
         mine = own_share(len(pairs), self.rank, self.world_size)
         chosen = [pairs[number] for number in mine]
         if self.negatives:
             chosen += [self._negative(pairs, number, sources, position) for number in mine]
+        random = np.random.default_rng((self.plan.seed, position.epoch, position.step))
+        drawn = random.integers(self.augment.augmentations, size=(2, len(pairs), 2))  # positive and negative
+        numbers = [*drawn[0, mine.start : mine.stop], *drawn[1, mine.start : mine.stop]]
         seen: dict[object, Features] = {}  # an image of several pairs is read once, and transformed once
-        taken = [self._pair(pair, position, seen) for pair in chosen]
+        taken = [self._pair(pair, (a, b), seen) for pair, (a, b) in zip(chosen, numbers, strict=False)]
         slots, count = [*mine], len(pairs)
         if self.negatives:
             slots, count = [*slots, *(count + slot for slot in slots)], 2 * count
-        masks = [self._masks(pair, position) for pair in chosen] if self.masks else ()
+        masks = (
+            [self._masks(pair, *n) for pair, n in zip(chosen, numbers, strict=False)] if self.masks else ()
+        )
         generator = self.plan.generator(position)
         return position, Batch(taken, slots, count, generator, self.world_size, masks)
 
@@ -159,16 +159,10 @@ class Batches:
             own, source=replace(own.source, points=none), target=replace(other.target, points=none)
         )
 
-    def _augmentation(self, photo: Photo, position: Position) -> Augmentation:
-        """One of the image's own; the same wherever the image occurs in a batch."""
-        name = crc32(photo.path.name.encode())
-        random = np.random.default_rng((self.plan.seed, position.epoch, position.step, name))
-        number = int(random.integers(self.augment.augmentations))
-        return random_augmentation(self.augment, self.plan.seed, photo, number)
-
-    def _pair(self, pair: Pair, position: Position, seen: dict[object, Features]) -> TrainingPair:
+    def _pair(self, pair: Pair, numbers: tuple[int, int], seen: dict[object, Features]) -> TrainingPair:
         size = self.store.size
-        a, b = (self._augmentation(photo, position) for photo in (pair.source, pair.target))
+        a = random_augmentation(self.augment, self.plan.seed, pair.source, numbers[0])
+        b = random_augmentation(self.augment, self.plan.seed, pair.target, numbers[1])
         points = np.stack([a.points(pair.source, size), b.points(pair.target, size)])  # (2, K, 2)
         inside = np.flatnonzero(((points >= -0.5) & (points < np.array(size) - 0.5)).all(axis=(0, 2)))
         if not len(inside):  # all were cut off: the nearest cells at the edge are better than nothing
@@ -184,11 +178,13 @@ class Batches:
             seen[key] = self.store.get(photo, augmentation)
         return seen[key]
 
-    def _masks(self, pair: Pair, position: Position) -> tuple[Tensor, Tensor]:
+    def _masks(self, pair: Pair, *numbers: int) -> tuple[Tensor, Tensor]:
         grid = self.store.backbone.grid(self.store.size)
         source, target = (
-            mask_on_grid(photo, self._augmentation(photo, position), self.store.size, grid)
-            for photo in (pair.source, pair.target)
+            mask_on_grid(
+                photo, random_augmentation(self.augment, self.plan.seed, photo, number), self.store.size, grid
+            )
+            for photo, number in zip((pair.source, pair.target), numbers, strict=True)
         )
         return source, target
 
