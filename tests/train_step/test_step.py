@@ -191,3 +191,11 @@ def test_shares_of_two_processes_add_up(backbone: ResNet, samples: list[Training
         parts.append(torch.autograd.grad(value, learner.method.transforms[3].get_parameter("0.weight"))[0])
     expected = whole.gradients["transforms.3.0.weight"]
     torch.testing.assert_close((parts[0] + parts[1]) / 2, expected, rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("objective", ["strong", "weak"])
+def test_an_image_on_both_sides(backbone: ResNet, samples: list[TrainingPair], objective: str) -> None:
+    """As a source and as a target it is normalised with other images, so it differs."""
+    first, second = samples[:2]
+    chain = [first, second._replace(source=first.target)]
+    check(backbone, chain, objective=DHPFObjective(objective, bn_mode="all"))

@@ -6,6 +6,7 @@ B pairs of this process  L layers  C channels of a layer, C' reduced  h, w its g
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -18,7 +19,7 @@ from ..losses.strong import importance, strong_loss, target_distributions
 from ..losses.weak import gradient_at_once, pair_entropy, weak_loss
 from ..model.correlation import Correlation, correlate
 from ..model.gating import NEGLIGIBLE, gumbel_noise
-from ..model.hyperimage import build_hyperimage, cosines
+from ..model.hyperimage import Hyperimage, build_hyperimage, cosines
 from ..model.matching import Strongest, match_cells, strongest_matches
 from ..model.readout import argmax_flow
 from ..model.soft_matching import kernel_soft_argmax
@@ -33,6 +34,7 @@ NEARLY_RIGHT = 0.1  # delta_thres and the training PCK: that fraction of the lar
 # Of source and target, by a layer's place among those that the gates choose from: (h, w, C').
 Blocks = tuple[dict[int, Tensor], dict[int, Tensor]]
 Images = dict[int, dict[int, Tensor]]  # the same of each image, by the identity of its features
+Sides = tuple[Images, Images]  # as sources and as targets: the same, unless batch norms tell them apart
 
 
 def dhpf_losses(method: DHPF, batch: Batch, objective: DHPFObjective) -> dict[str, Tensor]:
@@ -45,12 +47,12 @@ def dhpf_losses(method: DHPF, batch: Batch, objective: DHPFObjective) -> dict[st
     base = nn.functional.one_hot(torch.zeros(len(on), dtype=torch.long, device=on.device), on.shape[1])
     weights = on**method.config.gate_power + (on.detach() <= NEGLIGIBLE).all(1, keepdim=True) * base
     takes_part = weights.detach() > NEGLIGIBLE**2
-    images = _transformed(method, batch, takes_part, objective)
+    sides = _transformed(method, batch, takes_part, objective)
     if method.config.soft and objective.objective == "strong":
-        terms = _soft(method, batch, images, weights, objective)
+        terms = _soft(method, batch, sides, weights, objective)
     else:
         matching = _weak if objective.objective == "weak" else _strong
-        terms = matching(method, batch, _of_pairs(method, batch, images, takes_part), weights, objective)
+        terms = matching(method, batch, _of_pairs(method, batch, sides, takes_part), weights, objective)
     terms["select"] = objective.select * layer_rate_loss(everyone, objective.mu)
     if objective.l1:
         terms["l1"] = objective.l1 * everyone.abs().mean()
@@ -71,33 +73,35 @@ def _decide(method: DHPF, batch: Batch) -> Tensor:
     return on
 
 
-def _transformed(method: DHPF, batch: Batch, takes_part: Tensor, objective: DHPFObjective) -> Images:
+def _transformed(method: DHPF, batch: Batch, takes_part: Tensor, objective: DHPFObjective) -> Sides:
     """Transform the layers that take part (B, L), each image once. Where gates learn from the others too,
     those as well, without gradients."""
     everyone = method.transforms.training  # batch statistics are of all pairs
-    found: Images = {id(one): {} for one in _images(batch.pairs)}
+    images: Images = {id(one): {} for one in _images(batch.pairs)}
+    sides = (images, {key: {} for key in images} if everyone else images)
     for place, used in enumerate(takes_part.T.tolist()):
         layer = method.layers[place]
         mask = _kept_channels(method, place, objective.dropout, batch.generator)
         seed = int(torch.randint(2**31, (1,), generator=batch.generator)) if objective.noise else 0
         learning = _images(pair for pair, flag in zip(batch.pairs, used, strict=True) if flag)
         resting = [one for one in _images(batch.pairs) if one not in learning]
-        jobs = [(learning, True), (resting if _also_off(method) else [], False)]
+        jobs = [(learning, True, images), (resting if _also_off(method) else [], False, images)]
         if everyone:  # as published, each side has its own batch statistics
-            jobs = [([side(pair) for pair in batch.pairs], True) for side in (_source, _target)]
-        for images, learns in jobs:
-            if not images:
+            jobs = [([pair.source for pair in batch.pairs], True, sides[0])]
+            jobs.append(([pair.target for pair in batch.pairs], True, sides[1]))
+        for taken, learns, found in jobs:
+            if not taken:
                 continue
-            blocks = _stacked([one.blocks[layer] for one in images], method.backbone.device)
+            blocks = _stacked([one.blocks[layer] for one in taken], method.backbone.device)
             if objective.noise and method.config.perceptron:
                 spread = objective.noise * method.transforms[place].get_buffer("deviation")
-                for one, block in zip(images, blocks, strict=True):
+                for one, block in zip(taken, blocks, strict=True):
                     _add_noise(block, spread, seed + crc32(one.pooled[layer].numpy().tobytes()))
             with torch.set_grad_enabled(learns and torch.is_grad_enabled()):
                 transformed = (method.transform(place, blocks) * mask).unbind(0)
-            for one, block in zip(images, transformed, strict=True):
+            for one, block in zip(taken, transformed, strict=True):
                 found[id(one)][place] = block
-    return found
+    return sides
 
 
 def _also_off(method: DHPF) -> bool:
@@ -106,27 +110,19 @@ def _also_off(method: DHPF) -> bool:
     return once and not method.transforms.training
 
 
-def _of_pairs(method: DHPF, batch: Batch, images: Images, takes_part: Tensor) -> list[Blocks]:
+def _of_pairs(method: DHPF, batch: Batch, sides: Sides, takes_part: Tensor) -> list[Blocks]:
     """What each pair needs; from a layer that is off for it, nothing is learned."""
     found: list[Blocks] = []
     for pair, flags in zip(batch.pairs, takes_part.tolist(), strict=True):
-        sides: Blocks = ({}, {})
-        for one, side in zip((pair.source, pair.target), sides, strict=True):
+        blocks: Blocks = ({}, {})
+        for one, images, taken in zip((pair.source, pair.target), sides, blocks, strict=True):
             for place, block in images[id(one)].items():
                 if flags[place] or method.transforms.training:
-                    side[place] = block
+                    taken[place] = block
                 elif _also_off(method):
-                    side[place] = block.detach()
-        found.append(sides)
+                    taken[place] = block.detach()
+        found.append(blocks)
     return found
-
-
-def _source(pair: TrainingPair) -> Features:
-    return pair.source
-
-
-def _target(pair: TrainingPair) -> Features:
-    return pair.target
 
 
 def _images(pairs: Iterable[TrainingPair]) -> list[Features]:
@@ -199,23 +195,26 @@ def _strong(
 
 
 def _soft(
-    method: DHPF, batch: Batch, images: Images, weights: Tensor, objective: DHPFObjective
+    method: DHPF, batch: Batch, sides: Sides, weights: Tensor, objective: DHPFObjective
 ) -> dict[str, Tensor]:
     """Cross-entropy of the distributions over the target's cells, from either image to the other: nearly
     all of the work is in the blocks, which both directions and all pairs of an image share."""
-    whole = {
-        id(one): build_hyperimage([images[id(one)][n] for n in range(len(method.layers))], one.block_grid)
-        for one in _images(batch.pairs)
-    }
+    grids = {id(one): one.block_grid for one in _images(batch.pairs)}
+    other = int(sides[0] is not sides[1])
+
+    @cache
+    def whole(side: int, image: int) -> Hyperimage:
+        blocks = sides[side][image]
+        return build_hyperimage([blocks[place] for place in sorted(blocks)], grids[image])
+
     losses, right = [], []
     for pair, weight in zip(batch.pairs, weights, strict=True):
-        there = pair.source, pair.target, pair.source_points, pair.target_points
-        back = pair.target, pair.source, pair.target_points, pair.source_points
-        for source, target, points, truth in (there, back):
-            grid = target.block_grid
-            cells, truth = source.grid.nearest(points).to(weight.device), truth.to(weight)
-            read = whole[id(source)].at(cells, source.grid)
-            similar = cosines(read, whole[id(target)], weight) / method.temperature()
+        source, target = (0, pair.source, pair.source_points), (other, pair.target, pair.target_points)
+        for (here, one, points), (there, another, truth) in ((source, target), (target, source)):
+            grid = another.block_grid
+            cells, truth = one.grid.nearest(points).to(weight.device), truth.to(weight)
+            read = whole(here, id(one)).at(cells, one.grid)
+            similar = cosines(read, whole(there, id(another)), weight) / method.temperature()
             predicted, _ = kernel_soft_argmax(similar.detach(), grid, method.config.sigma)
             omega = importance(predicted, truth, NEARLY_RIGHT * grid.stride * max(grid.shape))
             right.append((omega < 1).float().mean())
