@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
-from benchmarks.leak import RECIPES, page_table, parts_of
+from benchmarks.leak import RECIPES, growth_table, page_table, parts_of
 from benchmarks.record import write_between
 
 
@@ -26,11 +27,21 @@ def test_parts_of_the_test_pairs() -> None:
     }
 
 
-def test_table_of_the_leak() -> None:
-    figures = {RECIPES[0]: [60.0, 80.0, 90.0], RECIPES[1]: [50.5, 80.0, 91.0]}
-    result = {"pairs": {"all": 4}} | {name: {"pck": {"all": values}} for name, values in figures.items()}
-    last = page_table(result).splitlines()[-1]
-    assert last == "| all | 4 | 60.0 / 80.0 / 90.0 | 50.5 / 80.0 / 91.0 | +9.5 / +0.0 / -1.0 |"
+def test_tables_of_the_leak() -> None:
+    """The last epochs part by part; the differences epoch by epoch."""
+    five = {"all": [50.0, 70.0], "other": [1.0, 2.0]}, {"all": [49.0, 70.0], "other": [1.0, 2.5]}
+    ten = {"all": [60.0, 80.0], "other": [5.0, 6.0]}, {"all": [50.5, 81.0], "other": [5.0, 6.1]}
+    result: dict[str, Any] = {"pairs": {"all": 4, "other": 3}}
+    for name, after_five, after_ten in zip(RECIPES, five, ten, strict=True):
+        result[name] = {"5": {"pck": after_five}, "10": {"pck": after_ten}}
+    assert page_table(result).splitlines()[2:] == [
+        "| all | 4 | 60.0 / 80.0 | 50.5 / 81.0 | +9.5 / -1.0 |",
+        "| other | 3 | 5.0 / 6.0 | 5.0 / 6.1 | +0.0 / -0.1 |",
+    ]
+    assert growth_table(result).splitlines()[2:] == [
+        "| 5 | 50.0 / 70.0 | +0.0 / -0.5 |",
+        "| 10 | 60.0 / 80.0 | +0.0 / -0.1 |",
+    ]
 
 
 def test_a_table_is_written_in_its_place(tmp_path: Path) -> None:
