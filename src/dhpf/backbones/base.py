@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import torch
@@ -37,6 +37,7 @@ class Backbone(nn.Module, ABC):
     std: tuple[float, float, float] = (0.229, 0.224, 0.225)
     multiple: int = 1  # the sides of the input must be multiples of it
     foreground: ForegroundProbe | None = None  # where one is known
+    has_tokens: bool = False  # beside those of cells
     unused: tuple[str, ...] = ()  # how keys of official checkpoints begin that are not needed here
 
     @abstractmethod
@@ -46,6 +47,12 @@ class Backbone(nn.Module, ABC):
     @abstractmethod
     def forward(self, images: Tensor, layers: Sequence[int] | None = None) -> dict[int, Tensor]:
         """Images (B, 3, H, W), normalised -> layer: (B, C, h, w), of the given layers or of all."""
+
+    def with_tokens(
+        self, images: Tensor, layers: Sequence[int] | None = None
+    ) -> tuple[dict[int, Tensor], dict[int, Tensor]]:
+        """The same, and of each layer its tokens (B, n, C) beside those of its cells, if it has any."""
+        return self(images, layers), {}
 
     def renamed(self, state: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """Weights of a file under the key names of this network, where others are in use as well."""
@@ -82,6 +89,7 @@ class Features:
     foreground: Tensor | None = None  # (h, w) how likely each cell shows an object, where that is known
     transformed: bool = False  # the blocks are those of a method, no longer the backbone's
     regions: Regions | None = None  # of methods that match regions
+    tokens: Mapping[int, Tensor] = field(default_factory=dict)  # layer: (n, C), those that are no cells'
 
     @property
     def block_grid(self) -> Grid:
@@ -101,13 +109,15 @@ class Features:
             pooled={layer: mean.to(device) for layer, mean in self.pooled.items()},
             foreground=None if self.foreground is None else self.foreground.to(device),
             regions=None if self.regions is None else Regions(*(part.to(device) for part in self.regions)),
+            tokens={layer: some.to(device) for layer, some in self.tokens.items()},
         )
 
     @property
     def nbytes(self) -> int:
         """Memory held."""
         seen = () if self.foreground is None else (self.foreground,)
-        tensors = (*self.blocks.values(), *self.pooled.values(), *seen, *(self.regions or ()))
+        of_layers = (*self.blocks.values(), *self.pooled.values(), *self.tokens.values())
+        tensors = (*of_layers, *seen, *(self.regions or ()))
         return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
@@ -117,11 +127,12 @@ def extract(backbone: Backbone, image: Tensor, layers: Sequence[int] | None = No
     wanted = range(len(backbone.channels)) if layers is None else layers
     probe = backbone.foreground
     needed = sorted({*wanted, *(() if probe is None else (probe.layer,))})
-    found = backbone(image[None].to(backbone.device), needed)
+    found, tokens = backbone.with_tokens(image[None].to(backbone.device), needed)
     blocks = {layer: block[0].permute(1, 2, 0) for layer, block in found.items()}
     return Features(
         {layer: blocks[layer] for layer in wanted},
         {layer: found[layer][0].mean(dim=(1, 2)) for layer in wanted},
         backbone.grid((image.shape[2], image.shape[1])),
         None if probe is None else probe(blocks[probe.layer]),
+        tokens={layer: tokens[layer][0] for layer in wanted if layer in tokens},
     )

@@ -110,6 +110,7 @@ class ViT(Backbone):
     """
 
     multiple = PATCH
+    has_tokens = True
     unused = ("mask_token", "norm.")  # the norm after the last block is of use to the class token only
 
     def __init__(self, width: str, registers: int = 0) -> None:
@@ -135,6 +136,13 @@ class ViT(Backbone):
     @torch.no_grad()
     def forward(self, images: Tensor, layers: Sequence[int] | None = None) -> dict[int, Tensor]:
         """Layer l holds the patch tokens after block l."""
+        return self.with_tokens(images, layers)[0]
+
+    @torch.no_grad()
+    def with_tokens(
+        self, images: Tensor, layers: Sequence[int] | None = None
+    ) -> tuple[dict[int, Tensor], dict[int, Tensor]]:
+        """And its class and register tokens."""
         wanted = range(len(self.blocks)) if layers is None else layers
         patches = self.patch_embed["proj"](images)  # (B, C, h, w)
         x = patches.flatten(2).mT + self._positions(patches.shape[2], patches.shape[3])
@@ -147,8 +155,9 @@ class ViT(Backbone):
         for layer, block in enumerate(self.blocks[: max(wanted) + 1]):
             x = block(x)
             if layer in wanted:
-                found[layer] = x[:, skipped:].mT.reshape_as(patches)
-        return {layer: found[layer] for layer in wanted}
+                found[layer] = x
+        maps = {layer: found[layer][:, skipped:].mT.reshape_as(patches) for layer in wanted}
+        return maps, {layer: found[layer][:, :skipped] for layer in wanted}
 
     def _positions(self, rows: int, columns: int) -> Tensor:
         """The patches' position embeddings, resized to the grid: (1, h*w, C).

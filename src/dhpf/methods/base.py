@@ -101,7 +101,11 @@ class Method(nn.Module):
 
     def features(self, image: Tensor) -> Features:
         """What matching needs of one image (3, H, W), normalised for the backbone."""
-        return extract(self.backbone, image, self.layers)
+        return self.prepared(extract(self.backbone, image, self.layers))
+
+    def prepared(self, features: Features) -> Features:
+        """The same from what the backbone sees; nothing is to be done by default."""
+        return features
 
     @abstractmethod
     def match(self, a: Features, b: Features, *, matrix_bytes: int | None = None) -> Matches:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ..backbones.base import Backbone, Features
+from ..backbones.lora import LoRA, Update
 from ..errors import InputError
 from ..model.correlation import correlate
 from ..model.gating import GATINGS, NEGLIGIBLE, LayerGates
@@ -37,6 +38,8 @@ class DHPFConfig(MatchingConfig):
     vote_power: float = 0.5  # of soft-argmax: how much the votes count
     sigma: float = 2.0  # of soft-argmax: of its kernel, in cells of the target
     temperature_scale: float = 1.0  # of soft-argmax: noise in training makes the temperature too high
+    lora_blocks: int = 0  # of a vision transformer: so many of the last have low-rank updates
+    lora_rank: int = 16  # of each update
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -52,6 +55,7 @@ class DHPFConfig(MatchingConfig):
             raise InputError("revote = true is of readout = argmax only")
         limits = {"perceptron": (0.0, 4096.0), "vote_power": (0.0, 4.0)}
         limits |= {"sigma": (0.1, 100.0), "temperature_scale": (0.01, 100.0)}
+        limits |= {"lora_blocks": (0, 23), "lora_rank": (1, 384)}
         for key, (low, high) in limits.items():
             if not low <= getattr(self, key) <= high:
                 raise InputError(f"{key} = {getattr(self, key):g}; wanted from {low:g} to {high:g}")
@@ -74,6 +78,9 @@ class DHPFObjective:
     target_sigma: float = 0.0  # the target is a Gaussian of that many cells instead of a single one
     dropout: float = 0.0  # fraction of the transformed channels that is left out in a step
     noise: float = 0.0  # added to features before a perceptron, in their standard deviations
+    bfloat16: bool = (
+        False  # compute blocks with low-rank updates in it: half the time where processors have it
+    )
     bn_mode: str = "gates"  # whose batch norms use the batch's statistics: all, as published; gates; none
 
     def __post_init__(self) -> None:
@@ -118,6 +125,12 @@ class DHPF(Method):
         self.transforms = nn.ModuleList(kinds if self.config.transform else ())
         if self.config.soft:
             self.temperature = Temperature(TEMPERATURE)
+        self.lora: LoRA | None = None
+        if self.config.lora_blocks:
+            self.lora = LoRA(backbone, self.config.lora_blocks, self.config.lora_rank)
+            if self.lora.needed not in self.layers:
+                wanted = f"lora_blocks = {self.config.lora_blocks} needs layer {self.lora.needed}"
+                raise InputError(f"{wanted}; add it to layers")
 
     @property
     def layers(self) -> Sequence[int]:
@@ -141,23 +154,30 @@ class DHPF(Method):
         found = [self.transform(place, one).square().sum() for place, one in enumerate(inputs)]
         if self.config.soft:
             found.append(1 / self.temperature())
+        if self.lora is not None:
+            found += [update().square().sum() for update in self.lora.modules() if isinstance(update, Update)]
         return all(bool(value.isfinite().all()) for value in (*found, self.gates(inputs).probability))
 
     def for_inference(self) -> DHPF:
-        """Fold batch norms into the transformations."""
+        """Fold batch norms into the transformations, and low-rank updates into the backbone."""
         self.eval()
+        if self.lora is not None:
+            self.backbone, self.lora = self.lora.merged(self.backbone), None
         folded = [part.folded() if isinstance(part, Transform) else part for part in self.transforms]
         self.transforms = nn.ModuleList(folded)
         return self.requires_grad_(False)
 
     @torch.no_grad()
-    def features(self, image: Tensor) -> Features:
-        """Perceptrons take their time: all blocks are transformed here, once for all pairs of an image."""
-        found = super().features(image)
+    def prepared(self, features: Features) -> Features:
+        """Low-rank updates and perceptrons take their time: here, once for all pairs of an image."""
+        if self.lora is not None:
+            features = self.lora(self.backbone, [features])[0]
+        features = replace(features, tokens={})
         if not self.config.perceptron or not self.config.transform:
-            return found
-        blocks = {layer: self.transform(n, found.blocks[layer]) for n, layer in enumerate(self.layers)}
-        return replace(found, blocks=blocks, transformed=True)
+            return features
+        like = features.pooled[self.layers[0]]  # stored blocks are in float16
+        blocks = {n: self.transform(k, features.blocks[n].to(like)) for k, n in enumerate(self.layers)}
+        return replace(features, blocks=blocks, transformed=True)
 
     @torch.no_grad()
     def match(self, a: Features, b: Features, *, matrix_bytes: int | None = None) -> Matches:

@@ -13,7 +13,8 @@ from zlib import crc32
 import torch
 from torch import Tensor, nn
 
-from ..backbones.base import Features
+from ..backbones.base import Backbone, Features
+from ..backbones.lora import LoRA
 from ..losses.layer_rate import layer_rate_loss
 from ..losses.strong import importance, strong_loss, target_distributions
 from ..losses.weak import gradient_at_once, pair_entropy, weak_loss
@@ -39,6 +40,8 @@ Sides = tuple[Images, Images]  # as sources and as targets: the same, unless bat
 
 def dhpf_losses(method: DHPF, batch: Batch, objective: DHPFObjective) -> dict[str, Tensor]:
     """The terms of the loss, and what is shown beside them."""
+    if method.lora is not None:
+        batch = batch._replace(pairs=_with_updates(method.lora, method.backbone, batch.pairs, objective))
     method.gates.train(objective.bn_mode != "none" and batch.total > 1)  # one pair has no variance
     method.transforms.train(objective.bn_mode == "all")
     everyone = _decide(method, batch)  # (all pairs, L)
@@ -57,6 +60,16 @@ def dhpf_losses(method: DHPF, batch: Batch, objective: DHPFObjective) -> dict[st
     if objective.l1:
         terms["l1"] = objective.l1 * everyone.abs().mean()
     return terms | {"_layers": on.detach().sum(1).mean()}
+
+
+def _with_updates(
+    lora: LoRA, backbone: Backbone, pairs: Sequence[TrainingPair], objective: DHPFObjective
+) -> list[TrainingPair]:
+    """Each image with the updated layers computed anew, once for all of its pairs."""
+    images = _images(pairs)
+    with torch.autocast(backbone.device.type, torch.bfloat16, enabled=objective.bfloat16):
+        anew = dict(zip(map(id, images), lora(backbone, images), strict=True))
+    return [pair._replace(source=anew[id(pair.source)], target=anew[id(pair.target)]) for pair in pairs]
 
 
 def _decide(method: DHPF, batch: Batch) -> Tensor:
@@ -92,11 +105,13 @@ def _transformed(method: DHPF, batch: Batch, takes_part: Tensor, objective: DHPF
         for taken, learns, found in jobs:
             if not taken:
                 continue
-            blocks = _stacked([one.blocks[layer] for one in taken], method.backbone.device)
+            device = method.backbone.device
+            blocks = torch.stack([one.blocks[layer].to(device, torch.float32) for one in taken])
             if objective.noise and method.config.perceptron:
                 spread = objective.noise * method.transforms[place].get_buffer("deviation")
-                for one, block in zip(taken, blocks, strict=True):
-                    _add_noise(block, spread, seed + crc32(one.pooled[layer].numpy().tobytes()))
+                first = method.layers[0]
+                noise = [_noise(block, seed, o.pooled[first]) for o, block in zip(taken, blocks, strict=True)]
+                blocks = blocks + spread * torch.stack(noise)
             with torch.set_grad_enabled(learns and torch.is_grad_enabled()):
                 transformed = (method.transform(place, blocks) * mask).unbind(0)
             for one, block in zip(taken, transformed, strict=True):
@@ -130,18 +145,10 @@ def _images(pairs: Iterable[TrainingPair]) -> list[Features]:
     return list({id(one): one for pair in pairs for one in (pair.source, pair.target)}.values())
 
 
-def _stacked(blocks: Sequence[Tensor], device: torch.device) -> Tensor:
-    """(n, h, w, C) in float32."""
-    stacked = torch.empty(len(blocks), *blocks[0].shape, device=device)
-    for out, block in zip(stacked, blocks, strict=True):
-        out.copy_(block)
-    return stacked
-
-
-def _add_noise(block: Tensor, spread: Tensor, seed: int) -> None:
-    """The same to an image in a step, whichever process has it."""
-    generator = torch.Generator().manual_seed(seed)
-    block += spread * torch.randn(block.shape, generator=generator).to(block)
+def _noise(block: Tensor, seed: int, pooled: Tensor) -> Tensor:
+    """The same for an image, which its first layer tells from others, whichever process has it."""
+    generator = torch.Generator().manual_seed(seed + crc32(pooled.cpu().numpy().tobytes()))
+    return torch.randn(block.shape, generator=generator).to(block)
 
 
 def _kept_channels(method: DHPF, place: int, dropout: float, generator: torch.Generator) -> Tensor:

@@ -64,11 +64,12 @@ class FeatureStore:
     def get(self, photo: Photo, augmentation: Augmentation) -> Features:
         """From the folder, or computed and kept there; on the CPU, blocks in float16."""
         keys = [self._key(photo, augmentation, name) for name in self.names]
-        tensors = next(filter(None, map(self._read, keys)), None)
+        kinds = ("block", "pooled", *(["tokens"] if self.backbone.has_tokens else []))
+        wanted = {f"{kind}.{layer}" for layer in self.layers for kind in kinds}
+        tensors = next((held for held in map(self._read, keys) if held and wanted <= held.keys()), None)
         if tensors is None:
             tensors = self._compute(photo, augmentation)
             self._keep(self._path(keys[0]), seal(tensors, keys[0]))
-        wanted = {f"{kind}.{layer}" for layer in self.layers for kind in ("block", "pooled")}
         held = {name: tensor for name, tensor in tensors.items() if name in wanted}
         return as_features(held, self.backbone.grid(self.size))
 

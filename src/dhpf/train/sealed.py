@@ -56,17 +56,20 @@ def as_tensors(features: Features) -> dict[str, Tensor]:
     """Features as such a file holds them: on the CPU, blocks in float16."""
     blocks = {f"block.{n}": b.clamp(-LARGEST, LARGEST).half() for n, b in features.blocks.items()}
     pooled = {f"pooled.{n}": p for n, p in features.pooled.items()}
+    beside = {f"tokens.{n}": some for n, some in features.tokens.items()}
     others: dict[str, Tensor] = {} if features.regions is None else features.regions._asdict()
     if features.foreground is not None:
         others["foreground"] = features.foreground
     if features.transformed:
         others["transformed"] = torch.tensor(True)  # that it is there says it
-    return {name: tensor.cpu().contiguous() for name, tensor in (blocks | pooled | others).items()}
+    return {name: tensor.cpu().contiguous() for name, tensor in (blocks | pooled | beside | others).items()}
 
 
 def as_features(tensors: dict[str, Tensor], grid: Grid) -> Features:
     """The features of :func:`as_tensors`, in the order of their layers."""
     layers = sorted(int(name.removeprefix("block.")) for name in tensors if name.startswith("block."))
     blocks, pooled = ({n: tensors[f"{kind}.{n}"] for n in layers} for kind in ("block", "pooled"))
+    beside = {n: tensors[f"tokens.{n}"] for n in layers if f"tokens.{n}" in tensors}
     regions = Regions(tensors["boxes"], tensors["descriptors"]) if "boxes" in tensors else None
-    return Features(blocks, pooled, grid, tensors.get("foreground"), "transformed" in tensors, regions)
+    foreground, transformed = tensors.get("foreground"), "transformed" in tensors
+    return Features(blocks, pooled, grid, foreground, transformed, regions, beside)
