@@ -91,7 +91,7 @@ class LoRA(nn.Module):
         """The features of images of equal size as the frozen backbone sees them, with the updated layers
         computed anew. Gates see what changes in them, but do not change it."""
         tokens = torch.stack([one.tokens[self.needed] for one in images]).to(backbone.device)
-        patches = torch.stack([one.blocks[self.needed] for one in images]).to(tokens)  # (B, h, w, C)
+        patches = torch.stack([one.blocks[self.needed].to(tokens) for one in images])  # (B, h, w, C)
         x = torch.cat([tokens, patches.flatten(1, 2)], 1)  # (B, T, C)
         found: dict[int, Tensor] = {}
         for layer, update in enumerate(self.blocks, self.first):
