@@ -93,7 +93,9 @@ def on_shared_backbones(names: Iterable[str]) -> list[dict[str, Matcher]]:
     groups: dict[tuple[str, Size], dict[str, Matcher]] = {}
     for name in names:
         matcher = load(name)
-        groups.setdefault((models()[name].backbone, matcher.size), {})[name] = matcher
+        updated = getattr(matcher.method.config, "lora_blocks", 0)  # by its head: nobody else's backbone
+        backbone = name if updated else models()[name].backbone
+        groups.setdefault((backbone, matcher.size), {})[name] = matcher
     for group in groups.values():
         methods = [matcher.method for matcher in group.values()]
         shared = SharedBackbone(methods[0].backbone, (n for method in methods for n in method.layers))

@@ -12,7 +12,9 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from dhpf.backbones.base import Backbone, Features
+from dhpf import InputError
+from dhpf.backbones.base import Backbone, Features, extract
+from dhpf.backbones.weights import load_backbone
 from dhpf.grid import Grid, Size
 from dhpf.methods.base import Batch, TrainingPair
 from dhpf.methods.dhpf import DHPF, DHPFConfig, DHPFObjective
@@ -187,3 +189,33 @@ def test_an_image_of_several_pairs_is_transformed_once() -> None:
         assert (one is None) == (other is None)
         if one is not None:
             torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
+
+
+def updated_gradient(bfloat16: bool) -> tuple[float, Tensor]:
+    """The loss of one pair over a real transformer, and the gradient of what is added to one matrix."""
+    backbone = load_backbone("dinov2-vits14")
+    generator = torch.Generator().manual_seed(0)
+    a, b = (extract(backbone, torch.randn(3, 112, 112, generator=generator)) for _ in "ab")
+    config = DHPFConfig(gating="none", perceptron=16, readout="soft-argmax", lora_blocks=2)
+    method = DHPF(backbone, config)
+    method.prepare([a, b], generator, "principal")
+    head = method.head().requires_grad_(True)
+    points = torch.tensor([[20.0, 30.0], [80.0, 90.0], [55.0, 10.0]])
+    objective = replace(OBJECTIVE, bfloat16=bfloat16)
+    loss = method.losses(batch(TrainingPair(a, b, points, points.flip(1))), objective)["match"]
+    loss.backward()
+    gradient = head.get_parameter("lora.blocks.0.qkv.up").grad
+    assert gradient is not None
+    return float(loss.detach()), gradient.flatten()
+
+
+def test_updates_learn_in_bfloat16_what_they_learn_in_float32() -> None:
+    (exact, wanted), (loss, found) = updated_gradient(False), updated_gradient(True)
+    assert loss == pytest.approx(exact, rel=0.01)  # 8 bits
+    assert not torch.equal(found, wanted)
+    assert float(torch.cosine_similarity(found, wanted, dim=0)) > 0.99
+
+
+def test_updates_need_the_layer_before_them() -> None:
+    with pytest.raises(InputError, match="lora_blocks = 3 needs layer 8; add it to layers"):
+        DHPF(load_backbone("dinov2-vits14"), DHPFConfig(layers=(9, 10, 11), lora_blocks=3))

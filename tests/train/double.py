@@ -6,12 +6,14 @@ that what a test could not tell from a mistake; in float64 they cannot.
 
 from __future__ import annotations
 
+import copy
 import sys
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from dhpf.backbones.base import Features
+from dhpf.backbones.base import Backbone, Features
 from dhpf.data.pairs import Photo
 from dhpf.processes import leave
 from dhpf.train import loop
@@ -21,12 +23,19 @@ from dhpf.train.recipe import read_recipe
 
 
 class DoubleStore(FeatureStore):
-    """Stored features, in float64; the backbone computes them in float32 as ever."""
+    """Stored features, in float64; the backbone computes them in float32 as ever, and low-rank updates of it
+    in float64."""
+
+    def __init__(self, backbone: Backbone, *args: Any) -> None:
+        super().__init__(copy.deepcopy(backbone), *args)
+        backbone.double()
 
     def get(self, photo: Photo, augmentation: Augmentation) -> Features:
         found = super().get(photo, augmentation)
-        blocks, pooled = ({n: t.double() for n, t in part.items()} for part in (found.blocks, found.pooled))
-        return Features(blocks, pooled, found.grid)
+        blocks, pooled, tokens = (
+            {n: t.double() for n, t in part.items()} for part in (found.blocks, found.pooled, found.tokens)
+        )
+        return Features(blocks, pooled, found.grid, tokens=tokens)
 
 
 def main() -> None:

@@ -27,6 +27,13 @@ CASES: dict[str, dict[str, dict[str, Any]]] = {
         "data": {"train": ["pf-pascal/trn"], "validate": ["pf-pascal/val"], "holdout": 0.0},
     },
 }
+OVER_A_VIT: dict[str, dict[str, Any]] = {
+    "model": {"backbone": "dinov2-vits14", "size": [56, 56]},
+    "head": {"gate_power": 1, "perceptron": 8, "readout": "soft-argmax", "lora_blocks": 2, "lora_rank": 2},
+    "loss": {"noise": 0.3},
+    "data": {"group_images": 3},
+}
+CASES["low-rank updates"] = OVER_A_VIT
 TORCHRUN = ["torch.distributed.run", "--nproc-per-node", "2", "--standalone"]
 # Float64 rounds at 1e-16, sums of thousands of such terms at 1e-13. What a mistake in sharing the work
 # changes is a good part of a gradient: 1e-3 or more of the weights, after four steps.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from safetensors.torch import load_file
 
 import dhpf
@@ -23,6 +24,7 @@ from dhpf.train.validate import validate
 from dhpf.zoo import training_images
 
 from .conftest import Finished, MakeConfig
+from .test_processes import OVER_A_VIT
 
 
 def test_heads_say_how_they_were_made(finished: Finished):
@@ -112,6 +114,24 @@ def test_every_variant_learns_and_matches_as_in_validation(
     pck, layers = matched(config, head)
     assert pck == pytest.approx(record["val mean"], abs=200 / 27 + 1e-6)
     assert layers == pytest.approx(record["val layers"], abs=0.67)
+
+
+def test_low_rank_updates_match_as_in_validation(small: MakeConfig, features, tmp_path):
+    """In training, blocks are computed anew from stored features; to match, the backbone has the updates."""
+    config = small(**OVER_A_VIT, run={"epochs": 1}, optimiser={"rate": 0.01, "ema": 0.0})
+    train(config, tmp_path, features=features)
+    (record,) = json.loads((tmp_path / "history.json").read_text())
+    head = tmp_path / "last.safetensors"
+    assert load_file(head)["lora.blocks.1.fc2.up"].abs().max() > 1e-3
+    pck, layers = matched(config, head)
+    assert pck == pytest.approx(record["val mean"], abs=200 / 27 + 1e-6)
+    assert layers == pytest.approx(record["val layers"], abs=0.67)
+    # Another training may begin with it: at a rate of 0, it stays as it is.
+    start, rest = replace(config.model, start=str(head)), replace(config.optimiser, rate=0.0)
+    train(replace(config, model=start, optimiser=rest), tmp_path / "on", features=features)
+    before, after = load_file(head), load_file(tmp_path / "on" / "last.safetensors")
+    for name, weight in before.items():
+        assert torch.equal(after[name], weight) or "running_" in name, name
 
 
 def test_weights_change_and_differ_with_the_seed(finished: Finished, small: MakeConfig, features, tmp_path):

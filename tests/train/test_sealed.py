@@ -26,11 +26,14 @@ def kept(features: Features, path: Path) -> Features:
 
 def test_what_a_method_made_of_an_image_comes_back(tmp_path: Path) -> None:
     regions = Regions(torch.tensor([[0.0, 1.0, 5.5, 7.25]]), torch.tensor([[0.6, 0.8]]))
-    full = replace(PLAIN, foreground=torch.rand(2, 3), transformed=True, regions=regions)
+    tokens = {2: torch.rand(5, 4), 11: torch.rand(5, 2)}
+    full = replace(PLAIN, foreground=torch.rand(2, 3), transformed=True, regions=regions, tokens=tokens)
     found = kept(full, tmp_path / "full")
     assert found.transformed and found.grid == GRID and [*found.blocks] == [*found.pooled] == [2, 11]
     torch.testing.assert_close(found.foreground, full.foreground, rtol=0, atol=0)
     torch.testing.assert_close(found.regions, regions, rtol=0, atol=0)
+    torch.testing.assert_close(dict(found.tokens), tokens, rtol=0, atol=0)
+    assert full.nbytes == PLAIN.nbytes + 4 * (2 * 3 + 1 * 4 + 1 * 2 + 5 * 4 + 5 * 2)
     moved = full.to(torch.device("cpu"), torch.float64)
     assert (moved.transformed, moved.regions, moved.foreground is None) == (True, regions, False)
     assert {block.dtype for block in moved.blocks.values()} == {torch.float64}

@@ -90,8 +90,9 @@ class LoRA(nn.Module):
     def forward(self, backbone: Backbone, images: Sequence[Features]) -> list[Features]:
         """The features of images of equal size as the frozen backbone sees them, with the updated layers
         computed anew. Gates see what changes in them, but do not change it."""
-        tokens = torch.stack([one.tokens[self.needed] for one in images]).to(backbone.device)
-        patches = torch.stack([one.blocks[self.needed].to(tokens) for one in images])  # (B, h, w, C)
+        like = backbone.get_parameter("cls_token")
+        tokens = torch.stack([one.tokens[self.needed].to(like) for one in images])
+        patches = torch.stack([one.blocks[self.needed].to(like) for one in images])  # (B, h, w, C)
         x = torch.cat([tokens, patches.flatten(1, 2)], 1)  # (B, T, C)
         found: dict[int, Tensor] = {}
         for layer, update in enumerate(self.blocks, self.first):

@@ -224,7 +224,7 @@ def _soft(
             similar = cosines(read, whole(there, id(another)), weight) / method.temperature()
             predicted, _ = kernel_soft_argmax(similar.detach(), grid, method.config.sigma)
             omega = importance(predicted, truth, NEARLY_RIGHT * grid.stride * max(grid.shape))
-            right.append((omega < 1).float().mean())
+            right.append((omega < 1).to(weight).mean())
             targets = target_distributions(truth, grid, objective.target_sigma)
             each = -(targets * similar.log_softmax(1)).sum(1)
             losses.append((each * omega if objective.omega else each).mean())
