@@ -64,6 +64,7 @@ class OptimiserConfig:
     kind: str = "adamw"  # adamw, sgd
     rate: float = 1e-3
     gate_factor: float = 1.0  # the gates' rate is that many times as high
+    lora_factor: float = 1.0  # that of low-rank updates of the backbone
     momentum: float = 0.5  # of sgd
     decay: float = 0.0
     schedule: str = "one-cycle"  # one-cycle, constant
@@ -114,6 +115,7 @@ RANGES = {  # lowest and highest value
     "augment.colour": (0, 1),
     "optimiser.rate": (0, 1000),
     "optimiser.gate_factor": (0, 1000),
+    "optimiser.lora_factor": (0, 1000),
     "optimiser.momentum": (0, 1),
     "optimiser.decay": (0, 1000),
     "optimiser.ema": (0, 0.99999),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import nn
@@ -14,10 +15,11 @@ WARM_UP, FIRST, LAST = 0.3, 1 / 25, 1e-4  # of one-cycle: fraction of the steps;
 
 def make_optimiser(head: nn.Module, config: OptimiserConfig) -> torch.optim.Optimizer:
     """SGD as published, or AdamW; ``factor`` of a group multiplies the rate."""
-    named = [*head.named_parameters()]
-    gates = [value for name, value in named if name.startswith("gates.")]
-    others = [value for name, value in named if not name.startswith("gates.")]
-    groups = [{"params": others, "factor": 1.0}, {"params": gates, "factor": config.gate_factor}]
+    factors = {"gates.": config.gate_factor, "lora.": config.lora_factor}
+    groups: list[dict[str, Any]] = [{"params": [], "factor": factor} for factor in (1.0, *factors.values())]
+    for name, value in head.named_parameters():
+        place = next((k for k, part in enumerate(factors, 1) if name.startswith(part)), 0)
+        groups[place]["params"].append(value)
     groups = [group for group in groups if group["params"]]
     if config.kind == "sgd":
         return torch.optim.SGD(groups, lr=config.rate, momentum=config.momentum, weight_decay=config.decay)
