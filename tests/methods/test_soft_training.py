@@ -212,7 +212,6 @@ def updated_gradient(bfloat16: bool) -> tuple[float, Tensor]:
 def test_updates_learn_in_bfloat16_what_they_learn_in_float32() -> None:
     (exact, wanted), (loss, found) = updated_gradient(False), updated_gradient(True)
     assert loss == pytest.approx(exact, rel=0.01)  # 8 bits
-    assert not torch.equal(found, wanted)
     assert float(torch.cosine_similarity(found, wanted, dim=0)) > 0.99
 
 

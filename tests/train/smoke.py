@@ -32,7 +32,6 @@ OVER_A_VIT = (
     "model.size=[112, 112]",
     "head.perceptron=32",
     "head.readout=soft-argmax",
-    "head.lora_blocks=3",
     "loss.omega=false",
     "loss.select=0",
 )

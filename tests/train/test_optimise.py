@@ -13,7 +13,8 @@ from dhpf.train.optimise import learning_rate, make_optimiser, update_ema
 
 
 def head(value: float = 1.0) -> nn.ModuleDict:
-    made = nn.ModuleDict({"gates": nn.Linear(1, 1, bias=False), "transforms": nn.Linear(1, 1, bias=False)})
+    names = ("gates", "transforms", "lora")
+    made = nn.ModuleDict({name: nn.Linear(1, 1, bias=False) for name in names})
     for parameter in made.parameters():
         nn.init.constant_(parameter, value)
     return made
@@ -51,9 +52,9 @@ def test_constant_and_shortest_run():
     assert learning_rate(OptimiserConfig(rate=0.03), 0, 1) == pytest.approx(0.03 / 25)
 
 
-def test_sgd_has_momentum_and_gates_their_own_rate():
+def test_sgd_has_momentum_and_gates_and_updates_have_their_own_rates():
     made = head()
-    config = OptimiserConfig(kind="sgd", rate=0.1, momentum=0.5, gate_factor=3.0)
+    config = OptimiserConfig(kind="sgd", rate=0.1, momentum=0.5, gate_factor=3.0, lora_factor=0.2)
     optimiser = make_optimiser(made, config)
     for group in optimiser.param_groups:
         group["lr"] = 0.1 * group["factor"]
@@ -63,6 +64,7 @@ def test_sgd_has_momentum_and_gates_their_own_rate():
         optimiser.step()
     assert made["transforms"].weight.item() == pytest.approx(1 - 0.1 * 2.5)
     assert made["gates"].weight.item() == pytest.approx(1 - 0.3 * 2.5)
+    assert made["lora"].weight.item() == pytest.approx(1 - 0.02 * 2.5)
 
 
 def test_adamw_decays_without_gradient_moments():

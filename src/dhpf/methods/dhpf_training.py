@@ -66,8 +66,9 @@ def _with_updates(
     lora: LoRA, backbone: Backbone, pairs: Sequence[TrainingPair], objective: DHPFObjective
 ) -> list[TrainingPair]:
     """Each image with the updated layers computed anew, once for all of its pairs."""
-    images = _images(pairs)
-    with torch.autocast(backbone.device.type, torch.bfloat16, enabled=objective.bfloat16):
+    images, kind = _images(pairs), backbone.device.type
+    quick = kind != "cpu" or torch.ops.mkldnn._is_mkldnn_bf16_supported()  # elsewhere it takes longer
+    with torch.autocast(kind, torch.bfloat16, enabled=objective.bfloat16 and quick):
         anew = dict(zip(map(id, images), lora(backbone, images), strict=True))
     return [pair._replace(source=anew[id(pair.source)], target=anew[id(pair.target)]) for pair in pairs]
 
