@@ -1,6 +1,6 @@
 """Fit what tells objects from their surroundings in a frozen backbone: one linear map of one layer.
 
-    python -m benchmarks.foreground PF-PASCAL --backbone dinov2-vits14 --layer 11
+    python -m benchmarks.foreground PF-PASCAL --backbone dinov2-vits14 --layer 8
 
 It learns from the class masks of PASCAL VOC that lie beside PF-PASCAL's images (SegmentationClass), without
 the images of its test pairs. A cell is on an object if most of its pixels are, of whatever class. Some images
@@ -55,7 +55,7 @@ def main() -> None:
     )
     parser.add_argument("root", type=Path)
     parser.add_argument("--backbone", default="dinov2-vits14")
-    parser.add_argument("--layer", type=int, default=11)
+    parser.add_argument("--layer", type=int, default=8)
     parser.add_argument("--side", type=int, default=448)
     arguments = parser.parse_args()
     network = load_backbone(arguments.backbone)

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from dhpf import InputError
-from dhpf.backbones.base import Features, extract
+from dhpf.backbones.base import Features, ForegroundProbe, extract
 from dhpf.backbones.lora import MATRICES, LoRA
 from dhpf.backbones.resnet import ResNet
 from dhpf.backbones.vit import ViT
@@ -74,6 +74,15 @@ def test_merged_is_the_literal_sum(network: ViT) -> None:
         shared = value.data_ptr() == merged.state_dict()[key].data_ptr()
         updated = key.startswith(("blocks.2.", "blocks.3.")) and key.endswith(tuple(MATRICES.values()))
         assert shared != updated, key
+
+
+def test_what_tells_objects_from_surroundings_holds_below_the_updates(network: ViT) -> None:
+    found = updates(network)
+    for layer in range(BLOCKS):
+        network.foreground = ForegroundProbe(layer, torch.zeros(384), torch.zeros(()))
+        merged = found.merged(network)
+        assert (merged.foreground is None) == (layer >= BLOCKS - 2)
+    network.foreground = None
 
 
 def test_images_are_seen_anew_as_the_merged_network_sees_them(network: ViT) -> None:

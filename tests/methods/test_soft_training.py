@@ -212,9 +212,11 @@ def updated_gradient(bfloat16: bool) -> tuple[float, Tensor]:
 def test_updates_learn_in_bfloat16_what_they_learn_in_float32() -> None:
     (exact, wanted), (loss, found) = updated_gradient(False), updated_gradient(True)
     assert loss == pytest.approx(exact, rel=0.01)  # 8 bits
+    assert torch.equal(found, wanted) != torch.cpu._is_avx512_bf16_supported()
     assert float(torch.cosine_similarity(found, wanted, dim=0)) > 0.99
 
 
-def test_updates_need_the_layer_before_them() -> None:
-    with pytest.raises(InputError, match="lora_blocks = 3 needs layer 8; add it to layers"):
-        DHPF(load_backbone("dinov2-vits14"), DHPFConfig(layers=(9, 10, 11), lora_blocks=3))
+@pytest.mark.parametrize(("layers", "needed"), [((9, 10, 11), 8), ((8, 10), 11)])
+def test_updates_need_the_layer_before_them_and_the_last(layers: tuple[int, ...], needed: int) -> None:
+    with pytest.raises(InputError, match=f"lora_blocks = 3 needs layer {needed}; add it to layers"):
+        DHPF(load_backbone("dinov2-vits14"), DHPFConfig(layers=layers, lora_blocks=3))

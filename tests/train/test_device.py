@@ -14,8 +14,9 @@ import pytest
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
-from dhpf.backbones.base import Features
+from dhpf.backbones.base import Features, extract
 from dhpf.backbones.resnet import ResNet
+from dhpf.backbones.weights import load_backbone
 from dhpf.heads import load_head
 from dhpf.methods import dhpf_training
 from dhpf.methods.base import TrainingPair
@@ -164,6 +165,30 @@ def test_a_step_is_that_of_the_cpu(
     largest = max(gradient.abs().max() for gradient in gradients.values())
     for key, gradient in gradients.items():
         assert (theirs[key] - gradient).abs().max() <= 1e-10 * largest, key
+
+
+def test_low_rank_updates_on_the_device(double: None) -> None:
+    """Half of an image's layers are seen anew on the device; the others come from the CPU."""
+    config = DHPFConfig(gating="none", perceptron=8, readout="soft-argmax", lora_blocks=2, lora_rank=2)
+    backbone = load_backbone("dinov2-vits14").double()
+    generator = torch.Generator().manual_seed(0)
+    seen = [extract(backbone, torch.randn(3, 56, 56, generator=generator)) for _ in range(3)]
+    points = torch.tensor([[20.0, 30.0], [41.0, 8.0]])
+    pairs = [TrainingPair(seen[0], other, points, points.flip(0)) for other in seen[1:]]
+    both = backbone, copy.deepcopy(backbone)
+    learners = [Learner(DHPF(part, config), DHPFObjective(noise=0.3)) for part in both]
+    for learner in learners:
+        learner.method.prepare(seen, torch.Generator().manual_seed(1))
+        learner.method.head().requires_grad_(True)
+    loss, gradients = taken(learners[0], pairs)
+    with stand_in():
+        learners[1].method.to(DEVICE)
+        learners[1].method.head().requires_grad_(True)
+        found, theirs = taken(learners[1], pairs)
+    assert found == pytest.approx(loss, rel=1e-10)
+    assert "lora.blocks.0.qkv.up" in gradients and theirs.keys() == gradients.keys()
+    for key, gradient in gradients.items():
+        assert (theirs[key] - gradient).abs().max() <= 1e-9 * max(1.0, gradient.abs().max()), key
 
 
 def test_a_batch_on_the_device(empty_backbone: ResNet, pairs: list[TrainingPair], double: None) -> None:

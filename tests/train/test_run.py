@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from torch.testing import assert_close
 
 import dhpf
 from dhpf.errors import InputError
 from dhpf.evaluate.provenance import code_version
-from dhpf.heads import load_head, read_metadata, save_head
+from dhpf.heads import load_head, load_head_for_training, read_metadata, save_head
 from dhpf.train.config import Config, make_config
 from dhpf.train.features import FeatureStore
 from dhpf.train.loop import train
@@ -126,6 +127,10 @@ def test_low_rank_updates_match_as_in_validation(small: MakeConfig, features, tm
     pck, layers = matched(config, head)
     assert pck == pytest.approx(record["val mean"], abs=200 / 27 + 1e-6)
     assert layers == pytest.approx(record["val layers"], abs=0.67)
+    learned = load_head_for_training(head, "dhpf", config.model.backbone, config.head).eval()
+    image = torch.randn(3, 56, 56, generator=torch.Generator().manual_seed(0))
+    in_training, to_match = (method.features(image).blocks for method in (learned, load_head(head)))
+    assert_close(in_training, to_match, rtol=0, atol=1e-4)
     # Another training may begin with it: at a rate of 0, it stays as it is.
     start, rest = replace(config.model, start=str(head)), replace(config.optimiser, rate=0.0)
     train(replace(config, model=start, optimiser=rest), tmp_path / "on", features=features)

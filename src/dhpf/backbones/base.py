@@ -37,7 +37,7 @@ class Backbone(nn.Module, ABC):
     std: tuple[float, float, float] = (0.229, 0.224, 0.225)
     multiple: int = 1  # the sides of the input must be multiples of it
     foreground: ForegroundProbe | None = None  # where one is known
-    has_tokens: bool = False  # beside those of cells
+    has_tokens: bool = False  # class and register tokens
     unused: tuple[str, ...] = ()  # how keys of official checkpoints begin that are not needed here
 
     @abstractmethod
@@ -51,7 +51,7 @@ class Backbone(nn.Module, ABC):
     def with_tokens(
         self, images: Tensor, layers: Sequence[int] | None = None
     ) -> tuple[dict[int, Tensor], dict[int, Tensor]]:
-        """The same, and of each layer its tokens (B, n, C) beside those of its cells, if it has any."""
+        """The same, and of each layer its class and register tokens (B, n, C), if it has any."""
         return self(images, layers), {}
 
     def renamed(self, state: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
@@ -89,7 +89,7 @@ class Features:
     foreground: Tensor | None = None  # (h, w) how likely each cell shows an object, where that is known
     transformed: bool = False  # the blocks are those of a method, no longer the backbone's
     regions: Regions | None = None  # of methods that match regions
-    tokens: Mapping[int, Tensor] = field(default_factory=dict)  # layer: (n, C), those that are no cells'
+    tokens: Mapping[int, Tensor] = field(default_factory=dict)  # layer: (n, C), class and registers
 
     @property
     def block_grid(self) -> Grid:

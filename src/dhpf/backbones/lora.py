@@ -77,15 +77,11 @@ class LoRA(nn.Module):
         if count > most:
             raise InputError(f"lora_blocks = {count}; wanted at most {most} for {backbone.title}")
         self.first = len(backbone.blocks) - count
+        self.needed = self.first - 1  # the layer from which the updated ones are computed
         generator = torch.Generator().manual_seed(0)
         self.blocks = nn.ModuleList(
             BlockUpdate(block, rank, generator) for block in backbone.blocks[self.first :]
         )
-
-    @property
-    def needed(self) -> int:
-        """The layer from which the updated ones are computed."""
-        return self.first - 1
 
     def forward(self, backbone: Backbone, images: Sequence[Features]) -> list[Features]:
         """The features of images of equal size as the frozen backbone sees them, with the updated layers
@@ -104,14 +100,15 @@ class LoRA(nn.Module):
             replace(
                 one,
                 blocks={n: found[n][k] if n in found else block for n, block in one.blocks.items()},
-                pooled={n: means[n][k] if n in means else mean for n, mean in one.pooled.items()},
+                pooled={n: means[n][k].to(mean) if n in means else mean for n, mean in one.pooled.items()},
             )
             for k, one in enumerate(images)
         ]
 
     @torch.no_grad()
     def merged(self, backbone: Backbone) -> Backbone:
-        """The backbone with the updates added; it shares all other weights with the one given."""
+        """The backbone with the updates added; it shares all other weights with the one given. What tells
+        objects from their surroundings in a layer that changes does not hold any more."""
         changed: dict[str, Tensor] = {}
         for layer, update in enumerate(self.blocks, self.first):
             prefix = f"blocks.{layer}."
@@ -121,4 +118,6 @@ class LoRA(nn.Module):
         result = copy.deepcopy(backbone, kept)
         for name, weight in changed.items():
             result.get_parameter(name).copy_(weight)
+        if result.foreground is not None and result.foreground.layer >= self.first:
+            result.foreground = None
         return result

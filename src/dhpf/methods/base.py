@@ -101,10 +101,10 @@ class Method(nn.Module):
 
     def features(self, image: Tensor) -> Features:
         """What matching needs of one image (3, H, W), normalised for the backbone."""
-        return self.prepared(extract(self.backbone, image, self.layers))
+        return self.own_features(extract(self.backbone, image, self.layers))
 
-    def prepared(self, features: Features) -> Features:
-        """The same from what the backbone sees; nothing is to be done by default."""
+    def own_features(self, features: Features) -> Features:
+        """The same from what the frozen backbone sees; nothing is to be done by default."""
         return features
 
     @abstractmethod

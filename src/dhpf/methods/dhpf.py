@@ -5,6 +5,7 @@ B pairs  L layers  C channels of a layer, C' reduced  h, w its grid
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -58,7 +59,8 @@ class DHPFConfig(MatchingConfig):
         limits |= {"lora_blocks": (0, 23), "lora_rank": (1, 384)}
         for key, (low, high) in limits.items():
             if not low <= getattr(self, key) <= high:
-                raise InputError(f"{key} = {getattr(self, key):g}; wanted from {low:g} to {high:g}")
+                given = reprlib.repr(getattr(self, key))
+                raise InputError(f"{key} = {given}; wanted from {low:g} to {high:g}")
 
     @property
     def soft(self) -> bool:
@@ -128,9 +130,10 @@ class DHPF(Method):
         self.lora: LoRA | None = None
         if self.config.lora_blocks:
             self.lora = LoRA(backbone, self.config.lora_blocks, self.config.lora_rank)
-            if self.lora.needed not in self.layers:
-                wanted = f"lora_blocks = {self.config.lora_blocks} needs layer {self.lora.needed}"
-                raise InputError(f"{wanted}; add it to layers")
+            for needed in (self.lora.needed, len(backbone.channels) - 1):
+                if needed not in self.layers:
+                    count = self.config.lora_blocks
+                    raise InputError(f"lora_blocks = {count} needs layer {needed}; add it to layers")
 
     @property
     def layers(self) -> Sequence[int]:
@@ -168,7 +171,7 @@ class DHPF(Method):
         return self.requires_grad_(False)
 
     @torch.no_grad()
-    def prepared(self, features: Features) -> Features:
+    def own_features(self, features: Features) -> Features:
         """Low-rank updates and perceptrons take their time: here, once for all pairs of an image."""
         if self.lora is not None:
             features = self.lora(self.backbone, [features])[0]

@@ -6,6 +6,7 @@ B pairs of this process  L layers  C channels of a layer, C' reduced  h, w its g
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from functools import cache
 from typing import TYPE_CHECKING
 from zlib import crc32
@@ -67,8 +68,9 @@ def _with_updates(
 ) -> list[TrainingPair]:
     """Each image with the updated layers computed anew, once for all of its pairs."""
     images, kind = _images(pairs), backbone.device.type
-    quick = kind != "cpu" or torch.ops.mkldnn._is_mkldnn_bf16_supported()  # elsewhere it takes longer
-    with torch.autocast(kind, torch.bfloat16, enabled=objective.bfloat16 and quick):
+    slow = kind == "cpu" and not torch.cpu._is_avx512_bf16_supported()
+    exact = slow or not objective.bfloat16
+    with nullcontext() if exact else torch.autocast(kind, torch.bfloat16):
         anew = dict(zip(map(id, images), lora(backbone, images), strict=True))
     return [pair._replace(source=anew[id(pair.source)], target=anew[id(pair.target)]) for pair in pairs]
 
@@ -106,8 +108,7 @@ def _transformed(method: DHPF, batch: Batch, takes_part: Tensor, objective: DHPF
         for taken, learns, found in jobs:
             if not taken:
                 continue
-            device = method.backbone.device
-            blocks = torch.stack([one.blocks[layer].to(device, torch.float32) for one in taken])
+            blocks = _stacked([one.blocks[layer] for one in taken], method.backbone.device)
             if objective.noise and method.config.perceptron:
                 spread = objective.noise * method.transforms[place].get_buffer("deviation")
                 first = method.layers[0]
@@ -144,6 +145,11 @@ def _of_pairs(method: DHPF, batch: Batch, sides: Sides, takes_part: Tensor) -> l
 def _images(pairs: Iterable[TrainingPair]) -> list[Features]:
     """Each image of some pairs once."""
     return list({id(one): one for pair in pairs for one in (pair.source, pair.target)}.values())
+
+
+def _stacked(blocks: Sequence[Tensor], device: torch.device) -> Tensor:
+    """(n, h, w, C), no longer in float16."""
+    return torch.stack([block.to(device, torch.get_default_dtype()) for block in blocks])
 
 
 def _noise(block: Tensor, seed: int, pooled: Tensor) -> Tensor:

@@ -37,7 +37,7 @@ def validate(
         for index in own_share(len(source), rank, world_size):
             pair = source[index]
             a, b = (store.get(photo, Augmentation()).to(device) for photo in (pair.source, pair.target))
-            found = method.match(method.prepared(a), method.prepared(b))
+            found = method.match(method.own_features(a), method.own_features(b))
             layers += [] if found.layers is None else [len(found.layers)]
             points = resize_points(pair.source.points, pair.source.size, store.size)
             moved = points + found.flow.displacement_at(*points.T)
