@@ -97,6 +97,15 @@ def two_models(folder: Path, backbone: Backbone) -> dict[Path, Matcher]:
     }
 
 
+def test_a_head_that_changes_its_backbone_has_it_alone() -> None:
+    names = ["nearest-dinov2-small", "dinov2-small", "sfnet-dinov2-small"]
+    groups = table1.on_shared_backbones(names)
+    assert sorted(sorted(group) for group in groups) == [
+        ["dinov2-small"],
+        sorted({*names} - {"dinov2-small"}),
+    ]
+
+
 def test_side_by_side_is_as_alone(pairs: PairDataset, tmp_path: Path) -> None:
     seen = []
 

@@ -14,9 +14,11 @@ import torch
 from PIL import Image
 
 from dhpf.backbones.base import Features
+from dhpf.backbones.weights import load_backbone
 from dhpf.data.pairs import Photo
 from dhpf.train.augmentation import Augmentation
 from dhpf.train.features import FeatureStore
+from dhpf.train.sealed import seal, unseal
 
 from ..conftest import texture
 from .conftest import environment
@@ -156,6 +158,23 @@ def test_a_file_that_does_not_fit_is_computed_again(make_store, photos, damage, 
     assert path.read_bytes() == whole
     assert equal(again.get(photos[0], PLAIN), right)
     assert again.computed == before + 1
+
+
+def test_features_without_tokens_are_computed_again(photos, tmp_path):
+    """As they were kept before training needed class and register tokens."""
+    transformer = load_backbone("dinov2-vits14")
+    store = FeatureStore(transformer, "dinov2-vits14", (28, 42), tmp_path / "features", 10**9)
+    right = store.get(photos[0], PLAIN)
+    assert [*right.tokens] == list(range(12)) and right.tokens[0].shape == (1, 384)
+    (path,) = store.folder.iterdir()
+    tensors, key = unseal(path)
+    older = {name: tensor for name, tensor in tensors.items() if not name.startswith("tokens.")}
+    path.write_bytes(seal(older, key))
+    assert equal(store.get(photos[0], PLAIN), right)
+    again = FeatureStore(transformer, "dinov2-vits14", (28, 42), tmp_path / "features", 10**9)
+    found = again.get(photos[0], PLAIN)
+    assert (store.computed, again.computed) == (2, 0)
+    torch.testing.assert_close(dict(found.tokens), dict(right.tokens), rtol=0, atol=0)
 
 
 def test_the_folder_is_bounded_and_the_oldest_go_first(make_store, photos):
