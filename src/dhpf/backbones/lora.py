@@ -96,10 +96,11 @@ class LoRA(nn.Module):
             x = functional_call(block, update(block), x)
             found[layer] = x[:, tokens.shape[1] :].unflatten(1, patches.shape[1:3])
         means = {layer: blocks.detach().mean((1, 2)) for layer, blocks in found.items()}
+        each = {layer: blocks.unbind() for layer, blocks in found.items()}
         return [
             replace(
                 one,
-                blocks={n: found[n][k] if n in found else block for n, block in one.blocks.items()},
+                blocks={n: each[n][k] if n in each else block for n, block in one.blocks.items()},
                 pooled={n: means[n][k].to(mean) if n in means else mean for n, mean in one.pooled.items()},
             )
             for k, one in enumerate(images)

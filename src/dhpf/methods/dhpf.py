@@ -80,7 +80,7 @@ class DHPFObjective:
     target_sigma: float = 0.0  # the target is a Gaussian of that many cells instead of a single one
     dropout: float = 0.0  # fraction of the transformed channels that is left out in a step
     noise: float = 0.0  # added to features before a perceptron, in their standard deviations
-    bfloat16: bool = False  # compute blocks with low-rank updates in it, where the processor can
+    bfloat16: bool = False  # compute updated blocks and transformations in it, where the processor can
     bn_mode: str = "gates"  # whose batch norms use the batch's statistics: all, as published; gates; none
 
     def __post_init__(self) -> None:

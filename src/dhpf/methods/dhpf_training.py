@@ -5,10 +5,11 @@ B pairs of this process  L layers  C channels of a layer, C' reduced  h, w its g
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
 import torch
@@ -37,6 +38,17 @@ NEARLY_RIGHT = 0.1  # delta_thres and the training PCK: that fraction of the lar
 Blocks = tuple[dict[int, Tensor], dict[int, Tensor]]
 Images = dict[int, dict[int, Tensor]]  # the same of each image, by the identity of its features
 Sides = tuple[Images, Images]  # as sources and as targets: the same, unless batch norms tell them apart
+Key = tuple[int, int]  # an image on a side
+
+
+class Direction(NamedTuple):
+    """From one image of a pair to the other."""
+
+    source: Key
+    cells: Tensor  # (K,) of the source's grid
+    target: Key
+    truth: Tensor  # (K, 2) in pixels of the target
+    weight: Tensor  # (L,) of the layers
 
 
 def dhpf_losses(method: DHPF, batch: Batch, objective: DHPFObjective) -> dict[str, Tensor]:
@@ -67,12 +79,17 @@ def _with_updates(
     lora: LoRA, backbone: Backbone, pairs: Sequence[TrainingPair], objective: DHPFObjective
 ) -> list[TrainingPair]:
     """Each image with the updated layers computed anew, once for all of its pairs."""
-    images, kind = _images(pairs), backbone.device.type
-    slow = kind == "cpu" and not torch.cpu._is_avx512_bf16_supported()
-    exact = slow or not objective.bfloat16
-    with nullcontext() if exact else torch.autocast(kind, torch.bfloat16):
+    images = _images(pairs)
+    with _precision(backbone, objective):
         anew = dict(zip(map(id, images), lora(backbone, images), strict=True))
     return [pair._replace(source=anew[id(pair.source)], target=anew[id(pair.target)]) for pair in pairs]
+
+
+def _precision(backbone: Backbone, objective: DHPFObjective) -> AbstractContextManager[object]:
+    """bfloat16 where it is asked for, and where the processor is not slower with it."""
+    kind = backbone.device.type
+    slow = kind == "cpu" and not torch.cpu._is_avx512_bf16_supported()
+    return torch.autocast(kind, torch.bfloat16) if objective.bfloat16 and not slow else nullcontext()
 
 
 def _decide(method: DHPF, batch: Batch) -> Tensor:
@@ -111,12 +128,13 @@ def _transformed(method: DHPF, batch: Batch, takes_part: Tensor, objective: DHPF
             blocks = _stacked([one.blocks[layer] for one in taken], method.backbone.device)
             if objective.noise and method.config.perceptron:
                 spread = objective.noise * method.transforms[place].get_buffer("deviation")
-                first = method.layers[0]
-                noise = [_noise(block, seed, o.pooled[first]) for o, block in zip(taken, blocks, strict=True)]
-                blocks = blocks + spread * torch.stack(noise)
+                noise = _noise([one.pooled[method.layers[0]] for one in taken], seed, blocks)
+                blocks = torch.addcmul(blocks, spread, noise)
             with torch.set_grad_enabled(learns and torch.is_grad_enabled()):
-                transformed = (method.transform(place, blocks) * mask).unbind(0)
-            for one, block in zip(taken, transformed, strict=True):
+                with _precision(method.backbone, objective):
+                    reduced = method.transform(place, blocks)
+                transformed = reduced.to(blocks) * mask
+            for one, block in zip(taken, transformed.unbind(0), strict=True):
                 found[id(one)][place] = block
     return sides
 
@@ -152,10 +170,13 @@ def _stacked(blocks: Sequence[Tensor], device: torch.device) -> Tensor:
     return torch.stack([block.to(device, torch.get_default_dtype()) for block in blocks])
 
 
-def _noise(block: Tensor, seed: int, pooled: Tensor) -> Tensor:
-    """The same for an image, which its first layer tells from others, whichever process has it."""
-    generator = torch.Generator().manual_seed(seed + crc32(pooled.cpu().numpy().tobytes()))
-    return torch.randn(block.shape, generator=generator).to(block)
+def _noise(pooled: Sequence[Tensor], seed: int, like: Tensor) -> Tensor:
+    """(n, h, w, C), the same for an image, which its first layer tells from others, whichever process has
+    it."""
+    noise = torch.empty(like.shape)
+    for own, one in zip(noise, pooled, strict=True):
+        own.normal_(generator=torch.Generator().manual_seed(seed + crc32(one.cpu().numpy().tobytes())))
+    return noise.to(like)
 
 
 def _kept_channels(method: DHPF, place: int, dropout: float, generator: torch.Generator) -> Tensor:
@@ -213,28 +234,37 @@ def _soft(
 ) -> dict[str, Tensor]:
     """Cross-entropy of the distributions over the target's cells, from either image to the other: nearly
     all of the work is in the blocks, which both directions and all pairs of an image share."""
-    grids = {id(one): one.block_grid for one in _images(batch.pairs)}
-    other = int(sides[0] is not sides[1])
+    images = {id(one): one for one in _images(batch.pairs)}
 
     @cache
-    def whole(side: int, image: int) -> Hyperimage:
-        blocks = sides[side][image]
-        return build_hyperimage([blocks[place] for place in sorted(blocks)], grids[image])
+    def whole(key: Key) -> Hyperimage:
+        blocks = sides[key[0]][key[1]]
+        return build_hyperimage([blocks[place] for place in sorted(blocks)], images[key[1]].block_grid)
 
-    losses, right = [], []
+    directions: list[Direction] = []
     for pair, weight in zip(batch.pairs, weights, strict=True):
-        source, target = (0, pair.source, pair.source_points), (other, pair.target, pair.target_points)
-        for (here, one, points), (there, another, truth) in ((source, target), (target, source)):
-            grid = another.block_grid
-            cells, truth = one.grid.nearest(points).to(weight.device), truth.to(weight)
-            read = whole(here, id(one)).at(cells, one.grid)
-            similar = cosines(read, whole(there, id(another)), weight) / method.temperature()
-            predicted, _ = kernel_soft_argmax(similar.detach(), grid, method.config.sigma)
-            omega = importance(predicted, truth, NEARLY_RIGHT * grid.stride * max(grid.shape))
-            right.append((omega < 1).to(weight).mean())
-            targets = target_distributions(truth, grid, objective.target_sigma)
-            each = -(targets * similar.log_softmax(1)).sum(1)
-            losses.append((each * omega if objective.omega else each).mean())
+        source, target = (0, id(pair.source)), (int(sides[0] is not sides[1]), id(pair.target))
+        points, truth = pair.source_points.to(weight), pair.target_points.to(weight)
+        directions.append(Direction(source, pair.source.grid.nearest(points), target, truth, weight))
+        directions.append(Direction(target, pair.target.grid.nearest(truth), source, points, weight))
+    cells: dict[Key, list[Tensor]] = defaultdict(list)
+    for one in directions:
+        cells[one.source].append(one.cells)
+    # All cells of an image are read at once, as each reading has a gradient of the hyperimage's size.
+    read = {
+        key: iter(whole(key).at(torch.cat(some), images[key[1]].grid).split([len(each) for each in some]))
+        for key, some in cells.items()
+    }
+    losses, right = [], []
+    for one in directions:
+        grid = whole(one.target).grid
+        similar = cosines(next(read[one.source]), whole(one.target), one.weight) / method.temperature()
+        predicted, _ = kernel_soft_argmax(similar.detach(), grid, method.config.sigma)
+        omega = importance(predicted, one.truth, NEARLY_RIGHT * grid.stride * max(grid.shape))
+        right.append((omega < 1).to(one.weight).mean())
+        targets = target_distributions(one.truth, grid, objective.target_sigma)
+        each = -(targets * similar.log_softmax(1)).sum(1)
+        losses.append((each * omega if objective.omega else each).mean())
     loss = torch.stack(losses).sum() * (batch.world_size / (2 * batch.total))
     return {"match": loss, "_pck": 100 * torch.stack(right).mean()}
 

@@ -33,6 +33,11 @@ class Hyperimage(NamedTuple):
         values = corners(cells, self.grid.shape, grid, self.values.dtype).read(self.values)
         return Hyperimage(values, _squares(values, self.channels), grid, self.channels)
 
+    def split(self, counts: Sequence[int]) -> list[Hyperimage]:
+        """Its cells in parts."""
+        parts = zip(self.values.split(list(counts)), self.squares.split(list(counts)), strict=True)
+        return [Hyperimage(values, squares, self.grid, self.channels) for values, squares in parts]
+
 
 def build_hyperimage(blocks: Sequence[Tensor], grid: Grid) -> Hyperimage:
     """From blocks (h, w, C'), resized to the grid where they are smaller."""

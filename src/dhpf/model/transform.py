@@ -67,8 +67,11 @@ class Perceptron(nn.Module):
         self.out = nn.Linear(reduced, reduced, bias=False)
 
     def forward(self, blocks: Tensor) -> Tensor:
-        standard = (blocks - self.mean) / self.deviation
-        added: Tensor = self.linear(standard) + self.out(F.gelu(self.hidden(standard)))
+        # Standardising is linear, so the matrices take it over: one pass over the blocks instead of four.
+        weight = torch.cat([self.linear.weight, self.hidden.weight]) / self.deviation
+        bias = torch.cat([self.linear.bias, self.hidden.bias]) - weight @ self.mean
+        linear, hidden = F.linear(blocks, weight, bias).chunk(2, -1)
+        added: Tensor = linear + self.out(F.gelu(hidden))
         return added
 
 
