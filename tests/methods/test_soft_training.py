@@ -18,6 +18,7 @@ from dhpf.backbones.weights import load_backbone
 from dhpf.grid import Grid, Size
 from dhpf.methods.base import Batch, TrainingPair
 from dhpf.methods.dhpf import DHPF, DHPFConfig, DHPFObjective
+from dhpf.model.transform import Perceptron
 
 OBJECTIVE = DHPFObjective(omega=False, select=0.0, target_sigma=0.8, bn_mode="none")
 
@@ -126,6 +127,16 @@ def test_steps_lower_the_loss_and_find_the_points() -> None:
     assert np.abs(landed - pair.target_points.numpy()).max() < 14
 
 
+def test_a_perceptron_by_its_definition() -> None:
+    perceptron, blocks = Perceptron(6, 4), features(3, 3, 5).blocks[0]
+    perceptron.mean.uniform_(-2, 2)
+    perceptron.deviation.uniform_(0.5, 3)
+    standard = (blocks - perceptron.mean) / perceptron.deviation
+    hidden = perceptron.hidden(standard)
+    gelu = hidden * (1 + torch.erf(hidden / 2**0.5)) / 2
+    assert_close(perceptron(blocks), perceptron.linear(standard) + perceptron.out(gelu))
+
+
 def test_it_begins_with_principal_directions() -> None:
     method = learner(width=6)
     samples = [features(5, 7, seed) for seed in range(4)]
@@ -169,7 +180,8 @@ def test_an_image_of_several_pairs_is_transformed_once() -> None:
     """With the loss and the gradients of images that are read anew for each pair."""
     images = [features(4, 4, seed) for seed in (1, 2, 3)]
     points, truth = one_pair().source_points, one_pair().target_points
-    shared = [TrainingPair(images[a], images[b], points, truth) for a, b in ((0, 1), (1, 2), (0, 2))]
+    ends = ((0, 1, 3), (1, 2, 1), (0, 2, 2), (1, 1, 2))  # the last: two objects of one image
+    shared = [TrainingPair(images[a], images[b], points[:k], truth[:k]) for a, b, k in ends]
     apart = [pair._replace(source=replace(pair.source), target=replace(pair.target)) for pair in shared]
     seen = []
     for pairs in (shared, apart):
@@ -178,12 +190,12 @@ def test_an_image_of_several_pairs_is_transformed_once() -> None:
         counted: list[int] = []
         for part in method.transforms:
             part.register_forward_hook(lambda _, inputs, __, counted=counted: counted.append(len(inputs[0])))
-        step = Batch(pairs, [0, 1, 2], 3, torch.Generator().manual_seed(4))
+        step = Batch(pairs, [0, 1, 2, 3], 4, torch.Generator().manual_seed(4))
         objective = DHPFObjective(omega=False, target_sigma=0.8, noise=0.5)
         loss = method.losses(step, objective)["match"]
         loss.backward()
         seen.append((float(loss.detach()), sum(counted), [p.grad for p in head.parameters()]))
-    assert (seen[0][1], seen[1][1]) == (2 * 3, 2 * 6)  # two layers
+    assert (seen[0][1], seen[1][1]) == (2 * 3, 2 * 8)  # two layers
     assert seen[0][0] == pytest.approx(seen[1][0], rel=1e-5)
     for one, other in zip(seen[0][2], seen[1][2], strict=True):
         assert (one is None) == (other is None)
