@@ -1,4 +1,4 @@
-"""How much of the published figure is the leak: the published schedule with and without leaked pairs.
+"""How much of the published figure is the leak: the published optimiser with and without leaked pairs.
 
     python -m benchmarks.leak DATA RUNS
     python -m benchmarks.leak                         the table of the documentation anew, from the record
@@ -15,7 +15,6 @@ import argparse
 import json
 import multiprocessing
 import os
-import shutil
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,7 @@ from dhpf.data import PairDataset, open_dataset
 from dhpf.evaluate.predict import predict
 from dhpf.evaluate.protocol import protocol_for
 from dhpf.evaluate.score import pair_values
+from dhpf.files import write_atomically
 from dhpf.train.checkpoint import LAST
 from dhpf.train.loop import train
 from dhpf.train.recipe import read_recipe
@@ -104,7 +104,10 @@ def train_one(name: str, data: Path, runs: Path) -> None:
         if not head.exists():
             config = read_recipe(name, [f"data.root={data}", f"run.epochs={epochs}"])
             train(config, runs / name, resume=True, features=runs / "features")
-            shutil.copyfile(runs / name / LAST, head)
+            done = len(json.loads((runs / name / "history.json").read_text(encoding="utf-8")))
+            if done != epochs:
+                raise SystemExit(f"{runs / name} has {done} epochs already, and {head.name} is lost")
+            write_atomically(head, (runs / name / LAST).read_bytes())
 
 
 def head_of(name: str, epochs: int, runs: Path) -> Path:

@@ -240,6 +240,12 @@ RECORDS = {"image": ("images", 1), "object": ("annotations", 1), "category": ("c
         ("object", {"keypoints": {"a": 1}}, "keypoints is not made of numbers"),
         ("object", {"keypoints": [10**400] * 12}, "keypoints is not made of numbers"),
         ("object", {"keypoints": [[[1]], 2]}, "keypoints is not made of numbers"),
+        ("object", {"keypoints": [1, 2, 7] * 4}, "a keypoint's visibility is 7; wanted 0, 1 or 2"),
+        ("object", {"keypoints": [1, 2, None] * 4}, "a keypoint's visibility is nan; wanted"),
+        ("object", {"keypoints": [1, 61, 2] * 4}, r"at \(1, 61\), but its image has 40 x 30 pixels"),
+        ("object", {"keypoints": [-41, 1, 1] * 4}, r"at \(-41, 1\), but its image has 40 x 30"),
+        ("object", {"keypoints": [None, 2, 2] * 4}, r"at \(nan, 2\), but its image"),
+        ("image", {"id": 0}, r"images\[1\]: id 0 is that of another image before it; each needs its own"),
         ("object", {"bbox": [1, 2, 3]}, "box holds 3 numbers, but a box has 4"),
         ("object", {"bbox": "none"}, "box is not made of numbers"),
         ("category", {"name": ""}, r"categories\[0\]: name is missing"),
@@ -265,15 +271,29 @@ def test_mistakes_are_named_in_one_line(root, record, change, message):
     assert "\n" not in str(raised.value)
 
 
+def test_points_may_lie_a_little_outside_and_what_is_not_shown_anywhere(root):
+    own = [(-2, 31, 2), (80, 60, 1), (-40, -30, 2), (9999, -9999, 0)]
+    pairs = CocoKeypoints(written(root, content([annotated(0, 0, *own), annotated(1, 1, *ALL)])))
+    assert pairs[0].source.points.tolist() == [[-2, 31], [80, 60], [-40, -30]]
+
+
 @pytest.mark.parametrize("keypoints", [[None, 2, 2] * 4, [1e300, 2, 2] * 4, [1, -1e9, 2] * 4])
 def test_coordinates_that_are_none_are_named(root, keypoints):
-    pairs = CocoKeypoints(
-        written(root, content([annotated(0, 0, *ALL), {**annotated(1, 1), "keypoints": keypoints}]))
-    )
+    """Also where the file does not say how large an image is."""
+    what = content([annotated(0, 0, *ALL), {**annotated(1, 1), "keypoints": keypoints}])
+    del what["images"][1]["width"]
+    pairs = CocoKeypoints(written(root, what))
     with pytest.raises(
         InputError, match=r"annotations\.json, .* a coordinate is not a finite number, or beyond"
     ):
         pairs[0]
+
+
+def test_categories_of_one_number_are_refused(root):
+    what = content([annotated(n, n, *ALL) for n in range(3)])
+    what["categories"].append({"id": 1, "name": "dog", "keypoints": NAMES})
+    with pytest.raises(InputError, match=r"categories\[2\]: id 1 is that of another category before it"):
+        CocoKeypoints(written(root, what))
 
 
 @pytest.mark.parametrize(

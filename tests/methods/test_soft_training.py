@@ -228,6 +228,23 @@ def test_updates_learn_in_bfloat16_what_they_learn_in_float32() -> None:
     assert float(torch.cosine_similarity(found, wanted, dim=0)) > 0.99
 
 
+def test_batch_norms_keep_their_precision_in_bfloat16() -> None:
+    backbone = load_backbone("dinov2-vits14")
+    generator = torch.Generator().manual_seed(0)
+    a, b = (extract(backbone, torch.randn(3, 56, 56, generator=generator)) for _ in "ab")
+    points = torch.tensor([[20.0, 30.0], [41.0, 8.0]])
+    kept = []
+    for bfloat16 in (False, True):
+        method = DHPF(backbone, DHPFConfig(gating="none", readout="soft-argmax"))
+        method.prepare([a, b], torch.Generator().manual_seed(1))
+        objective = replace(OBJECTIVE, bn_mode="all", bfloat16=bfloat16)
+        method.losses(batch(TrainingPair(a, b, points, points.flip(1))), objective)
+        kept.append(method.transforms[11].get_buffer("1.running_var"))
+    exact, found = kept
+    assert found.dtype == torch.float32
+    assert_close(found, exact, rtol=0.01, atol=0)  # 8 bits in the products, none lost in the moments
+
+
 @pytest.mark.parametrize(("layers", "needed"), [((9, 10, 11), 8), ((8, 10), 11)])
 def test_updates_need_the_layer_before_them_and_the_last(layers: tuple[int, ...], needed: int) -> None:
     with pytest.raises(InputError, match=f"lora_blocks = 3 needs layer {needed}; add it to layers"):

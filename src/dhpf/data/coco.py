@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -166,10 +166,27 @@ def _read(file: Path, root: Path, split: str) -> Iterator[CocoObject]:
         wanted = 3 * len(category.keypoints)
         if keypoints.size != wanted:
             raise InputError(f"{place}: keypoints holds {keypoints.size} numbers, but {wanted} are wanted")
+        keypoints = keypoints.reshape(-1, 3)
+        _check_keypoints(keypoints, image.size, place)
         number = counts[category, image.path] = counts.get((category, image.path), 0) + 1
         label = image.name if number == 1 else f"{image.name}#{number}"
         box = box_of_corner(record.get("bbox"), place)
-        yield CocoObject(label, image, category, keypoints.reshape(-1, 3), box)
+        yield CocoObject(label, image, category, keypoints, box)
+
+
+def _check_keypoints(keypoints: Floats, size: tuple[int, int] | None, place: str) -> None:
+    """What no tool writes is a mistake: other kinds of visibility, points far from their image."""
+    wrong = ~np.isin(keypoints[:, 2], (0, 1, 2))
+    if wrong.any():
+        raise InputError(f"{place}: a keypoint's visibility is {keypoints[wrong][0, 2]:g}; wanted 0, 1 or 2")
+    shown = keypoints[keypoints[:, 2] > 0, :2]
+    if size is not None:  # a point may lie a little outside, but not by a whole image
+        outside = ~((shown >= -np.array(size)) & (shown <= 2 * np.array(size))).all(axis=1)
+        if outside.any():
+            x, y = shown[outside][0]
+            raise InputError(
+                f"{place}: a keypoint lies at ({x:g}, {y:g}), but its image has {size[0]} x {size[1]} pixels"
+            )
 
 
 def _read_images(content: Record, file: Path, root: Path, split: str) -> dict[Id, CocoImage]:
@@ -177,6 +194,7 @@ def _read_images(content: Record, file: Path, root: Path, split: str) -> dict[Id
     sizes: dict[Id, tuple[int, int] | None] = {}
     for place, record in records(content.get("images"), f"{file}, images"):
         key, width, height = _id(record, "id", place), record.get("width"), record.get("height")
+        _check_new(key, names, "image", place)
         names[key] = inner_path(_name(record, "file_name", place), f"{place}: file_name")
         sizes[key] = (width, height) if isinstance(width, int) and isinstance(height, int) else None
     folders = (file.parent, root, root / "images", root / "JPEGImages", root / split, root / "images" / split)
@@ -189,7 +207,7 @@ def _read_images(content: Record, file: Path, root: Path, split: str) -> dict[Id
 
 
 def _read_categories(content: Record, file: Path) -> dict[Id, Category]:
-    categories = {}
+    categories: dict[Id, Category] = {}
     for place, record in records(content.get("categories"), f"{file}, categories"):
         names = record.get("keypoints")
         if not names:
@@ -203,7 +221,9 @@ def _read_categories(content: Record, file: Path) -> dict[Id, Category]:
                 f"{file}: the category {category.name[:SHOWN]!r} has {times} keypoints {most[:SHOWN]!r}; "
                 "each needs a name of its own"
             )
-        categories[_id(record, "id", place)] = category
+        key = _id(record, "id", place)
+        _check_new(key, categories, "category", place)
+        categories[key] = category
     if not categories:
         raise InputError(f"{file}: no category has names of keypoints; wanted COCO's format for keypoints")
     return categories
@@ -214,6 +234,12 @@ def _id(record: Record, key: str, place: str) -> Id:
     if not isinstance(value, (int, str)):
         raise InputError(f"{place}: {key} is missing, or neither a whole number nor a text")
     return value
+
+
+def _check_new(key: Id, known: Mapping[Id, object], what: str, place: str) -> None:
+    if key in known:
+        given = str(key)[:SHOWN]
+        raise InputError(f"{place}: id {given} is that of another {what} before it; each needs its own")
 
 
 def _name(record: Record, key: str, place: str) -> str:

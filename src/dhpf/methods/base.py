@@ -5,7 +5,7 @@ from __future__ import annotations
 import reprlib
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -101,7 +101,8 @@ class Method(nn.Module):
 
     def features(self, image: Tensor) -> Features:
         """What matching needs of one image (3, H, W), normalised for the backbone."""
-        return self.own_features(extract(self.backbone, image, self.layers))
+        found = self.own_features(extract(self.backbone, image, self.layers))
+        return replace(found, tokens={})  # only what computes layers anew needs them
 
     def own_features(self, features: Features) -> Features:
         """The same from what the frozen backbone sees; nothing is to be done by default."""

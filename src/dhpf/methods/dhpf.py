@@ -173,7 +173,6 @@ class DHPF(Method):
         """Low-rank updates and perceptrons take their time: here, once for all pairs of an image."""
         if self.lora is not None:
             features = self.lora(self.backbone, [features])[0]
-        features = replace(features, tokens={})
         if not self.config.perceptron or not self.config.transform:
             return features
         like = features.pooled[self.layers[0]]  # stored blocks are in float16

@@ -86,10 +86,11 @@ def _with_updates(
 
 
 def _precision(backbone: Backbone, objective: DHPFObjective) -> AbstractContextManager[object]:
-    """bfloat16 where it is asked for, and where the processor is not slower with it."""
+    """bfloat16 where it is asked for; on a CPU, where that is not slower."""
     kind = backbone.device.type
-    slow = kind == "cpu" and not torch.cpu._is_avx512_bf16_supported()
-    return torch.autocast(kind, torch.bfloat16) if objective.bfloat16 and not slow else nullcontext()
+    if not objective.bfloat16 or (kind == "cpu" and not torch.cpu._is_avx512_bf16_supported()):
+        return nullcontext()
+    return torch.autocast(kind, torch.bfloat16)
 
 
 def _decide(method: DHPF, batch: Batch) -> Tensor:

@@ -30,7 +30,8 @@ class Transform(nn.Sequential):
     def forward(self, blocks: Tensor) -> Tensor:
         if not self.training:
             return F.linear(blocks, *self._folded()).relu()
-        reduced = F.linear(blocks, self.get_parameter("0.weight").flatten(1))
+        # Moments take the precision of the blocks, whatever the product is computed in.
+        reduced = F.linear(blocks, self.get_parameter("0.weight").flatten(1)).to(blocks)
         mean, variance, count = _moments(reduced)
         with torch.no_grad():
             self.get_buffer("1.running_mean").lerp_(mean, MOMENTUM)
