@@ -389,7 +389,7 @@ def test_the_command_lists_what_models_reach_and_cost(
         cards["b"] = make_card(CARD | {"training": training}, "")
         out = command("models", "b").out
         assert f"trained   birds; recipe r, commit c1, {said}\n" in out
-        assert "held out  spair-71k/trn 59.9; percent at 0.1, of the kept epoch's validation\n" in out
+        assert "validated spair-71k/trn 59.9; percent at 0.1 in the kept epoch; " in out
     out = command("models", "long-name").out
     assert "what      for [birds] [/x]\n" in out
     assert "layers    16, for every pair\n" in out
