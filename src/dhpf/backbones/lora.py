@@ -106,6 +106,10 @@ class LoRA(nn.Module):
             for k, one in enumerate(images)
         ]
 
+    def squares(self) -> list[Tensor]:
+        """Of each update, the sum of its squares: finite if the update is."""
+        return [update().square().sum() for update in self.modules() if isinstance(update, Update)]
+
     @torch.no_grad()
     def merged(self, backbone: Backbone) -> Backbone:
         """The backbone with the updates added; it shares all other weights with the one given. What tells

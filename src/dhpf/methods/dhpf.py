@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from ..backbones.base import Backbone, Features
-from ..backbones.lora import LoRA, Update
+from ..backbones.lora import LoRA
 from ..errors import InputError
 from ..model.correlation import correlate
 from ..model.gating import GATINGS, NEGLIGIBLE, LayerGates
@@ -156,7 +156,7 @@ class DHPF(Method):
         if self.config.soft:
             found.append(1 / self.temperature())
         if self.lora is not None:
-            found += [update().square().sum() for update in self.lora.modules() if isinstance(update, Update)]
+            found += self.lora.squares()
         return all(bool(value.isfinite().all()) for value in (*found, self.gates(inputs).probability))
 
     def for_inference(self) -> DHPF:
