@@ -1,8 +1,9 @@
-"""What 8 bits and mirrored targets change: the default model on the held-out pairs of SPair-71k.
+"""What 8 bits and mirrored targets change, on the held-out pairs of SPair-71k.
 
-    python -m benchmarks.dinov2_variants DATA dinov2_vits14.safetensors
+    python -m benchmarks.dinov2_variants DATA dinov2_vits14.safetensors HEAD
 
-The second argument holds the backbone's weights before they were rounded to 8 bits.
+The second argument holds the backbone's weights before they were rounded to 8 bits, the third a head that has
+not learned from these pairs: that of the recipe ``dinov2-small``.
 """
 
 from __future__ import annotations
@@ -46,19 +47,20 @@ def main() -> None:
     )
     parser.add_argument("data", type=Path)
     parser.add_argument("weights", type=Path)
+    parser.add_argument("head", type=Path)
     arguments = parser.parse_args()
     pairs = open_pairs("spair-71k", arguments.data)
     variants = {
-        "as shipped": load(),
-        "weights before rounding": load(backbone=arguments.weights),
-        "flip auto": load(flip="auto"),
+        "as shipped": load(arguments.head),
+        "weights before rounding": load(arguments.head, backbone=arguments.weights),
+        "flip auto": load(arguments.head, flip="auto"),
     }
     result = {}
     for name, matcher in variants.items():
         figures, flipped = pck(matcher, pairs)
         result[name] = {"pck": dict(zip(map(str, ALPHAS), figures, strict=True)), "flipped": flipped}
         print(name, result[name], flush=True)
-    command = "python -m benchmarks.dinov2_variants DATA WEIGHTS"
+    command = "python -m benchmarks.dinov2_variants DATA WEIGHTS HEAD"
     save_result("dinov2_variants", command, {"pairs": len(pairs), **result})
 
 
