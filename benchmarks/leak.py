@@ -35,7 +35,7 @@ from dhpf.train.loop import train
 from dhpf.train.recipe import read_recipe
 
 RECIPES = ("resnet50-strong", "resnet50-strong-without-test-pairs")
-EPOCHS = (5, 10, 20, 40)  # after which both are judged
+EPOCHS = (5, 10, 15)  # after which both are judged
 ALPHAS = (0.05, 0.1, 0.15)
 PAGE = ROOT / "docs" / "paper_experiment.md"
 
