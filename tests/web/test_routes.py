@@ -128,7 +128,9 @@ def test_pictures_are_the_drawings(client: Client, expected: dhpf.Match, view: s
     answer = client.send("POST", f"{where}/picture", {"view": view, "points": points})
     assert (answer.status, answer.headers["Content-Type"]) == (200, "image/png")
     drawn = expected.draw(points if view in ("lines", "heat") else None, style=view)
-    np.testing.assert_array_equal(picture(answer.body), np.asarray(drawn))
+    # A busy server may have fewer threads, on which the last bits depend: one grey level, in few places.
+    difference = np.abs(picture(answer.body).astype(int) - np.asarray(drawn))
+    assert difference.max() <= 1 and (difference > 0).mean() < 1e-4
 
 
 def test_a_picture_shows_matches_where_a_person_put_them(client: Client, expected: dhpf.Match) -> None:

@@ -35,8 +35,8 @@ class Hyperimage(NamedTuple):
 
     def split(self, counts: Sequence[int]) -> list[Hyperimage]:
         """Its cells in parts."""
-        parts = zip(self.values.split(list(counts)), self.squares.split(list(counts)), strict=True)
-        return [Hyperimage(values, squares, self.grid, self.channels) for values, squares in parts]
+        values, squares = (torch.split(part, list(counts)) for part in (self.values, self.squares))
+        return [Hyperimage(*both, self.grid, self.channels) for both in zip(values, squares, strict=True)]
 
 
 def build_hyperimage(blocks: Sequence[Tensor], grid: Grid) -> Hyperimage:
